@@ -1,0 +1,171 @@
+package fusebox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Denial is the refusal of a call: why, for how long, what was seen, and what
+// the caller should do instead. It is an error; errors.Is matches it with the
+// sentinel of its reason, as [ErrOpen]. It is immutable and safe for concurrent
+// use.
+type Denial struct {
+	circuit  string
+	reason   Reason
+	until    time.Time // when asking again is worth it; zero = unknown
+	failures int
+	last     string
+	run      string
+	text     string // the instruction, if somebody made one; else the built-in one
+	now      func() time.Time
+}
+
+// DenialInfo is what a Denial says, as plain values: for those who make one.
+type DenialInfo struct {
+	Circuit     string
+	Reason      Reason
+	Until       time.Time // when asking again is worth it; zero = unknown
+	Failures    int
+	LastError   string
+	Run         string
+	Instruction string // "" = the built-in text
+}
+
+// NewDenial makes a Denial. Fronts and stores use it; circuits make their own.
+func NewDenial(d DenialInfo) *Denial {
+	return &Denial{circuit: d.Circuit, reason: d.Reason, until: d.Until, failures: d.Failures,
+		last: ShortText(d.LastError), run: d.Run, text: d.Instruction}
+}
+
+// AsDenial returns the Denial in err's chain, or nil.
+func AsDenial(err error) *Denial {
+	var d *Denial
+	if errors.As(err, &d) {
+		return d
+	}
+	return nil
+}
+
+// Circuit returns the name of the circuit that refused.
+func (d *Denial) Circuit() string { return d.circuit }
+
+// Reason returns why.
+func (d *Denial) Reason() Reason { return d.reason }
+
+// Failures returns the count that led to it.
+func (d *Denial) Failures() int { return d.failures }
+
+// LastError returns the last failure's short text, without secrets.
+func (d *Denial) LastError() string { return d.last }
+
+// Run returns the run that was refused, or "".
+func (d *Denial) Run() string { return d.run }
+
+// RetryAfter returns how long it is until asking again is worth it, as of now;
+// 0 means that it is not known, or now.
+func (d *Denial) RetryAfter() time.Duration {
+	if d.now != nil {
+		return d.RetryAfterAt(d.now())
+	}
+	return d.RetryAfterAt(time.Now())
+}
+
+// RetryAfterAt is RetryAfter as of t.
+func (d *Denial) RetryAfterAt(t time.Time) time.Duration {
+	if d.until.IsZero() {
+		return 0
+	}
+	return max(d.until.Sub(t), 0)
+}
+
+// Instruction tells the caller, in the imperative, what is blocked and what to
+// do instead. It never says to try again.
+func (d *Denial) Instruction() string {
+	if d.text != "" {
+		return d.text
+	}
+	return builtinInstruction(d)
+}
+
+// Error returns the instruction.
+func (d *Denial) Error() string { return d.Instruction() }
+
+// Is reports whether target is the sentinel of the denial's reason.
+func (d *Denial) Is(target error) bool { return target != nil && target == d.reason.sentinel() }
+
+func (r Reason) sentinel() error {
+	switch r {
+	case ReasonOpen:
+		return ErrOpen
+	case ReasonProbing:
+		return ErrProbing
+	case ReasonThrottled:
+		return ErrThrottled
+	case ReasonThrash:
+		return ErrThrash
+	case ReasonStuck:
+		return ErrStuck
+	case ReasonHeld:
+		return ErrHeld
+	}
+	return nil
+}
+
+// builtinInstruction is the text of a denial that nobody worded.
+func builtinInstruction(d *Denial) string {
+	wait := ""
+	if s := Seconds(d.RetryAfter()); s > 0 {
+		wait = fmt.Sprintf(" for another %d s", s)
+	}
+	switch d.reason {
+	case ReasonThrottled:
+		return fmt.Sprintf("%s asked to be left alone%s. Continue without it, and say so in your answer.", d.circuit, wait)
+	case ReasonHeld:
+		return fmt.Sprintf("%s was switched off by an operator%s. Continue without it, and say so in your answer.", d.circuit, wait)
+	case ReasonProbing:
+		return fmt.Sprintf("%s is unavailable: one call is testing whether it is back. Continue without it, and say so in your answer.", d.circuit)
+	case ReasonThrash:
+		return fmt.Sprintf("%s has failed %d times with these exact arguments; the same call will fail the same way. Change your approach, or report what you could not do.", d.circuit, d.failures)
+	case ReasonStuck:
+		return "This run is stopped: it went on calling what was refused. Report what you could not do, and end the run."
+	}
+	seen := ""
+	if d.failures > 0 {
+		seen = fmt.Sprintf(" after %s", plural(d.failures, "failure"))
+		if d.last != "" {
+			seen += ", the last: " + d.last
+		}
+	}
+	return fmt.Sprintf("%s is unavailable%s (circuit open%s). Continue without it, and say so in your answer.", d.circuit, wait, seen)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// Seconds rounds a wait up to whole seconds, so that who waits so long is not early.
+func Seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
+
+// denialJSON is the contract's form of a denial.
+type denialJSON struct {
+	Circuit     string  `json:"circuit"`
+	Reason      Reason  `json:"reason"`
+	RetryAfter  float64 `json:"retry_after_s"`
+	Failures    int     `json:"failures"`
+	Instruction string  `json:"instruction"`
+	LastError   string  `json:"last_error,omitempty"`
+	Run         string  `json:"run,omitempty"`
+}
+
+// MarshalJSON writes {"circuit":…,"reason":…,"retry_after_s":…,"failures":…,"instruction":…},
+// which fronts put under the key "denied".
+func (d *Denial) MarshalJSON() ([]byte, error) {
+	return marshal(denialJSON{d.circuit, d.reason, roundMillis(d.RetryAfter()), d.failures, d.Instruction(), d.last, d.run})
+}
+
+func roundMillis(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }

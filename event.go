@@ -1,0 +1,89 @@
+package fusebox
+
+import (
+	"time"
+)
+
+// EventKind tells what an Event is. The zero kind is evidence.
+type EventKind string
+
+const (
+	KindEvidence   EventKind = ""           // one observed result, or a run of successes folded into one
+	KindTransition EventKind = "transition" // told by a writer after the event that caused it; folding it changes nothing
+	KindLease      EventKind = "lease"      // a probe's slot: asked for, renewed, released
+	KindDenied     EventKind = "denied"     // N calls were refused
+	KindStart      EventKind = "start"      // a guarded process began; folding it changes nothing
+	KindThrottle   EventKind = "throttle"   // an operator's throttle until Until; Until not after At lifts it
+	KindHold       EventKind = "hold"       // an operator's hold, or its end
+	KindTrip       EventKind = "trip"       // an operator opened the circuit
+	KindReset      EventKind = "reset"      // an operator closed it
+	KindCheckpoint EventKind = "checkpoint" // State replaces what was known, unless that is newer
+)
+
+// What an event of KindLease or KindHold does.
+const (
+	ActionGranted  = "granted"
+	ActionRenewed  = "renewed"
+	ActionReleased = "released"
+	ActionHeld     = "held"
+	ActionLifted   = "lifted"
+)
+
+// Event is one record of the evidence log: what happened, and when. Which
+// fields mean something depends on Kind and Outcome; the JSON form is described
+// in docs/log-format.md.
+type Event struct {
+	Kind    EventKind
+	At      time.Time // evidence: completion; else when it happened
+	Circuit string    // canonical name; "" where the log is one circuit's
+
+	// Evidence.
+	Outcome  Outcome
+	Class    Class
+	Elapsed  time.Duration // of the call; of each call of a run, on average
+	N        int           // calls in a run of successes, or denials; 0 means 1
+	Since    time.Time     // when the run's first call ended, or the first denial was
+	Attempts int           // calls made, retries included; 0 means 1
+	Worker   string
+	Run      string
+	Call     string // signature of the exact call
+	Error    string // short, without secrets
+	Admitted bool   // there was a permit: Version says in which version it was given
+	Version  uint64 // at admission; of a transition: the version it began
+	Lease    string // token of the probe's lease; "" = not a probe
+	Late     bool   // recorded, but has no vote
+	Overdue  bool   // counted before its end, when it had run for too long
+
+	Until time.Time // end of a throttle, a lease, a hold, a cooldown; zero = none
+
+	Action     string // of KindLease and KindHold
+	LastResort bool   // KindLease: a probe before the deadline, because nothing else is left
+	Pick       bool   // KindLease: whoever reports next settles it; `fusebox pick` hands it out
+	Phase      Phase  // KindHold: held at; KindTransition: to
+	From       Phase  // KindTransition
+	Failures   int    // KindTransition: the count that caused it
+	Reason     Reason // KindDenied
+	Observed   bool   // KindDenied: would have been refused
+	Cause      string // an operator's reason; of a transition: what caused it
+	State      *State // KindCheckpoint; in a log also of other kinds: the state after them
+
+	// Seen is when the event was folded, if that was before At: the writer's
+	// clock was ahead. Such an event does not count while it is in the future.
+	// It is not recorded; a reader of a log takes it from the line that was
+	// written after it.
+	Seen time.Time
+}
+
+// count returns N, at least 1.
+func (e *Event) count() int { return max(e.N, 1) }
+
+// clock returns the time at which e is judged.
+func (e *Event) clock() time.Time {
+	if !e.Seen.IsZero() && e.Seen.Before(e.At) {
+		return e.Seen
+	}
+	return e.At
+}
+
+// start returns when the call began that e reports.
+func (e *Event) start() time.Time { return e.At.Add(-e.Elapsed) }

@@ -1,0 +1,365 @@
+package fusebox
+
+import (
+	"encoding/json"
+	"errors"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// windowBuckets is how many buckets a ratio's window has.
+const windowBuckets = 20
+
+// Window holds the results of the last `within` of one Rate or Slow rule, in
+// buckets aligned to the epoch.
+type Window struct {
+	First   int64    `json:"first"` // number of the first bucket since the epoch
+	Buckets []Bucket `json:"buckets,omitempty"`
+}
+
+// Bucket counts results: all, and those that failed (Rate) or were slow (Slow).
+type Bucket struct {
+	All int `json:"all"`
+	Bad int `json:"bad"`
+}
+
+// worked counts a run of results that worked.
+func (s *State) worked(e *Event) {
+	n := e.count()
+	s.Votes += uint64(n)
+	s.Worked = s.Votes
+	s.Streak = 0
+	s.fill(e, n, false)
+}
+
+// mark counts one failure and reports whether it was news: under Distinct, a
+// repeat of a call that counts already is none.
+func (s *State) mark(e *Event, t time.Time) bool {
+	call := callHash(e.Run, e.Call)
+	if s.Policy.Distinct && call != 0 && s.repeats(call, t) {
+		return false
+	}
+	s.Votes++
+	s.Streak++
+	s.fill(e, 1, true)
+	s.Marks = append(s.Marks, Mark{At: e.At, Vote: s.Votes, Call: call})
+	return true
+}
+
+// callHash is the identity of an exact call within its run; 0 where unknown.
+func callHash(run, call string) uint64 {
+	if call == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(run))
+	h.Write([]byte{0})
+	h.Write([]byte(call))
+	return max(h.Sum64()>>11, 1) // fits a JSON number
+}
+
+// repeats reports whether a failure of that call still counts at t.
+func (s *State) repeats(call uint64, t time.Time) bool {
+	within, streak := s.Policy.horizon()
+	return slices.ContainsFunc(s.Marks, func(m Mark) bool {
+		if m.Call != call {
+			return false
+		}
+		return streak && m.Vote > s.Worked || within > 0 && !m.At.Before(t.Add(-within)) && !m.At.After(t)
+	})
+}
+
+// horizon returns the longest window of p and whether p has a streak.
+func (p *Policy) horizon() (within time.Duration, streak bool) {
+	for i := range p.Trip {
+		within = max(within, p.Trip[i].within)
+		streak = streak || p.Trip[i].kind == tripStreak
+	}
+	return within, streak
+}
+
+// marksNeeded is the number of failures that the rules must tell apart.
+func (p *Policy) marksNeeded() int {
+	n := 0
+	for i := range p.Trip {
+		switch t := &p.Trip[i]; {
+		case t.kind == tripCount:
+			n = max(n, t.n)
+		case p.Distinct:
+			n = max(n, min(t.n, 64))
+		}
+	}
+	return n
+}
+
+// prune drops the marks that no rule can need. As many as needed are kept of
+// those that lie in the past and of those that lie in the future, because a
+// clock that was wrong for a while must not push out good ones.
+func (s *State) prune(t time.Time) {
+	need := s.Policy.marksNeeded()
+	if len(s.Marks) <= 2*need {
+		return
+	}
+	ahead := 0
+	for _, m := range s.Marks {
+		if m.At.After(t) {
+			ahead++
+		}
+	}
+	ahead, past := max(ahead-need, 0), max(len(s.Marks)-ahead-need, 0)
+	kept := make(Marks, 0, 2*need)
+	for _, m := range s.Marks {
+		switch {
+		case m.At.After(t) && ahead > 0:
+			ahead--
+		case !m.At.After(t) && past > 0:
+			past--
+		default:
+			kept = append(kept, m)
+		}
+	}
+	s.Marks = kept
+}
+
+// fill counts n results in the windows of the ratios. A run is spread evenly
+// over the time from Since to At.
+func (s *State) fill(e *Event, n int, failed bool) {
+	if e.At.After(e.clock()) {
+		return // a time in the future would push the present out of the window
+	}
+	at := 0
+	for i := range s.Policy.Trip {
+		rule := &s.Policy.Trip[i]
+		if !rule.isShare() {
+			continue
+		}
+		if at == len(s.Windows) {
+			s.Windows = append(s.Windows, Window{})
+		}
+		bad := failed
+		if rule.kind == tripSlow {
+			bad = e.Elapsed > rule.limit
+		}
+		s.Windows[at].fill(rule.within, e, n, bad)
+		at++
+	}
+	s.Windows = s.Windows[:at]
+}
+
+func (w *Window) fill(within time.Duration, e *Event, n int, bad bool) {
+	last := bucketOf(e.At, within)
+	first := last
+	if n > 1 && !e.Since.IsZero() && e.Since.Before(e.At) {
+		first = bucketOf(e.Since, within)
+	}
+	if last-first >= windowBuckets {
+		n = int(int64(n) * windowBuckets / (last - first + 1))
+		first = last - windowBuckets + 1
+	}
+	spread := last - first + 1
+	for b := first; b <= last; b++ {
+		i := b - first
+		part := int(int64(n)*(i+1)/spread - int64(n)*i/spread)
+		if bad {
+			w.add(b, part, part, e.Admitted)
+		} else {
+			w.add(b, part, 0, e.Admitted)
+		}
+	}
+}
+
+func bucketOf(t time.Time, within time.Duration) int64 {
+	size := max(int64(within)/windowBuckets, 1)
+	ns := t.UnixNano()
+	b := ns / size
+	if ns%size < 0 {
+		b--
+	}
+	return b
+}
+
+func (w *Window) add(bucket int64, n, bad int, fresh bool) {
+	if n == 0 {
+		return
+	}
+	if len(w.Buckets) == 0 {
+		w.First = bucket
+	}
+	if bucket < w.First { // a late result of an older bucket
+		if w.First-bucket >= windowBuckets {
+			if fresh { // a call that ended just now: it is the clock that was set back
+				w.First, w.Buckets = bucket, []Bucket{{All: n, Bad: bad}}
+			}
+			return
+		}
+		w.Buckets = append(make([]Bucket, w.First-bucket), w.Buckets...)
+		w.First = bucket
+	}
+	if over := bucket - w.First - windowBuckets + 1; over > 0 {
+		drop := min(over, int64(len(w.Buckets)))
+		w.Buckets = append([]Bucket(nil), w.Buckets[drop:]...)
+		w.First += over
+	}
+	for int64(len(w.Buckets)) <= bucket-w.First {
+		w.Buckets = append(w.Buckets, Bucket{})
+	}
+	b := &w.Buckets[bucket-w.First]
+	b.All += n
+	b.Bad += bad
+}
+
+// sum returns the results of the buckets that count at t: the one t lies in
+// and the 19 before it.
+func (w *Window) sum(within time.Duration, t time.Time) (all, bad int) {
+	last := bucketOf(t, within)
+	for i, b := range w.Buckets {
+		if n := w.First + int64(i); n > last-windowBuckets && n <= last {
+			all += b.All
+			bad += b.Bad
+		}
+	}
+	return all, bad
+}
+
+// tripIfMet opens the circuit if a rule is met at t, the first in the policy's
+// order. After a call that worked only shares are looked at: it adds to no
+// count, but may bring a window to its least number of calls.
+func (s *State) tripIfMet(t time.Time, worked bool) {
+	window := 0
+	for i := range s.Policy.Trip {
+		rule := &s.Policy.Trip[i]
+		share := rule.isShare()
+		if share || !worked {
+			at := s.latest(rule, t)
+			if count, met := s.measure(rule, window, at); met {
+				s.Failures, s.FailedProbes = count, 0
+				s.open(at, rule.Words())
+				return
+			}
+		}
+		if share {
+			window++
+		}
+	}
+	s.prune(t)
+}
+
+// latest is the time at which rule is judged for an event of time t: reports
+// of parallel workers need not come in the order of their times, so it is the
+// newest time seen, unless that lies so far ahead that a clock must have been
+// set back since.
+func (s *State) latest(rule *Trip, t time.Time) time.Time {
+	if s.Latest.After(t) && s.Latest.Sub(t) <= rule.within {
+		return s.Latest
+	}
+	return t
+}
+
+func (t *Trip) isShare() bool { return t.kind == tripRate || t.kind == tripSlow }
+
+// measure returns the failures that rule counts at t and whether it is met.
+// window is the index of the rule among the ratios.
+func (s *State) measure(rule *Trip, window int, t time.Time) (count int, met bool) {
+	switch rule.kind {
+	case tripStreak:
+		return s.Streak, s.Streak >= rule.n
+	case tripCount:
+		count = s.marksWithin(rule, t)
+		return count, count >= rule.n
+	}
+	if window >= len(s.Windows) {
+		return 0, false
+	}
+	all, bad := s.Windows[window].sum(rule.within, t)
+	return bad, all >= rule.n && bad > 0 && reaches(bad, all, rule.ratio)
+}
+
+// marksWithin counts the marks m with t-within <= m <= t that are among the
+// last rule.of votes.
+func (s *State) marksWithin(rule *Trip, t time.Time) int {
+	oldest := t.Add(-rule.within)
+	count := 0
+	for i := len(s.Marks) - 1; i >= 0; i-- {
+		m := &s.Marks[i]
+		if rule.of > 0 && m.Vote+uint64(rule.of) <= s.Votes {
+			break
+		}
+		if !m.At.Before(oldest) && !m.At.After(t) {
+			count++
+		}
+	}
+	return count
+}
+
+// reaches reports whether bad/all >= ratio, exactly for ratios of up to nine
+// decimals: 0.495 does not reach 0.5, and 3 of 10 reach 0.3.
+func reaches(bad, all int, ratio float64) bool {
+	const unit = 1_000_000_000
+	return int64(bad)*unit >= int64(math.Round(ratio*unit))*int64(all)
+}
+
+// CountAt is how near the circuit is to opening at t: the largest count of its
+// rules while closed, and while open the count that opened it.
+func (s *State) CountAt(t time.Time) int {
+	if s.Phase != Closed {
+		return s.Failures
+	}
+	count, window := 0, 0
+	for i := range s.Policy.Trip {
+		rule := &s.Policy.Trip[i]
+		n, _ := s.measure(rule, window, s.latest(rule, t))
+		if rule.isShare() {
+			window++
+		}
+		if rule.kind != tripSlow {
+			count = max(count, n)
+		}
+	}
+	return count
+}
+
+// onClass reports whether a failure of class c opens the circuit at once.
+func (s *State) onClass(c Class) bool { return slices.Contains(s.Policy.OnClass, c) }
+
+// MarshalJSON writes marks as numbers, three a mark: nanoseconds, vote, call,
+// the first two as differences from the mark before.
+func (m Marks) MarshalJSON() ([]byte, error) {
+	b := []byte{'['}
+	var at int64
+	var vote uint64
+	for i, mark := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		ns := mark.At.UnixNano()
+		b = strconv.AppendInt(b, ns-at, 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(mark.Vote-vote), 10)
+		b = append(b, ',')
+		b = strconv.AppendUint(b, mark.Call, 10)
+		at, vote = ns, mark.Vote
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads what [Marks.MarshalJSON] writes.
+func (m *Marks) UnmarshalJSON(b []byte) error {
+	var numbers []int64
+	if err := json.Unmarshal(b, &numbers); err != nil {
+		return err
+	}
+	if len(numbers)%3 != 0 {
+		return errors.New("fusebox: marks: want three numbers each")
+	}
+	*m = make(Marks, 0, len(numbers)/3)
+	var at, vote int64
+	for i := 0; i < len(numbers); i += 3 {
+		at += numbers[i]
+		vote += numbers[i+1]
+		*m = append(*m, Mark{At: time.Unix(0, at).UTC(), Vote: uint64(vote), Call: uint64(numbers[i+2])})
+	}
+	return nil
+}
