@@ -124,7 +124,6 @@ func (p Policy) IsZero() bool {
 
 // Equal reports whether p and q decide alike; Loaded does not matter.
 func (p Policy) Equal(q Policy) bool {
-	p.Loaded, q.Loaded = time.Time{}, time.Time{}
 	return slices.Equal(p.Trip, q.Trip) && slices.Equal(p.OnClass, q.OnClass) &&
 		p.FasterThan == q.FasterThan && p.Overdue == q.Overdue && p.Distinct == q.Distinct &&
 		p.Cooldown == q.Cooldown && p.Probe == q.Probe && p.Observe == q.Observe
