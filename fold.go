@@ -31,6 +31,10 @@ func (s *State) adopt(p Policy, circuit string) {
 	}
 }
 
+// Apply folds e into s itself, by the policy in s. It is Fold for who owns the
+// state and need not keep the one before.
+func (s *State) Apply(e *Event) { s.apply(e) }
+
 // apply is Fold in place, by the policy in the state.
 func (s *State) apply(e *Event) {
 	if s.Policy.IsZero() {
