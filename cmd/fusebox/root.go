@@ -65,6 +65,11 @@ tells the caller what to do instead.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
+		a.statusCommand(),
+		a.tripCommand(),
+		a.resetCommand(),
+		a.holdCommand(),
+		a.throttleCommand(),
 		a.versionCommand(),
 	)
 	return root

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/fusebox-go/fusebox"
@@ -105,29 +104,4 @@ func redactURL(address string) string {
 		return parsed.Redacted()
 	}
 	return fusebox.ShortText(address)
-}
-
-// circuitNames lists the store's circuits, or the given ones in canonical form.
-func circuitNames(ctx context.Context, store fusebox.Store, given []string) ([]string, error) {
-	var names []string
-	for _, g := range given {
-		name, err := fusebox.CanonicalName(g)
-		if err != nil {
-			return nil, &exitError{exitUsage, err}
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(given) > 0 {
-		return names, nil
-	}
-	for name, err := range store.Circuits(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, nil
 }
