@@ -66,6 +66,8 @@ tells the caller what to do instead.`,
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
 		a.statusCommand(),
+		a.whyCommand(),
+		a.eventsCommand(),
 		a.tripCommand(),
 		a.resetCommand(),
 		a.holdCommand(),

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// maxRecords bounds the records that an explanation keeps.
+const maxRecords = 1000
+
+// explanation is how a circuit came to be where it is: the records of its log
+// since it was last closed for good, folded again one by one.
+type explanation struct {
+	Status    fusebox.Status `json:"status"`
+	Policy    []string       `json:"policy"`
+	Records   []record       `json:"records"`
+	Omitted   int            `json:"omitted"`   // older records of the same time that are not shown
+	Malformed int            `json:"malformed"` // lines of the log that are no records
+}
+
+// record is one record of the log and what it did.
+type record struct {
+	Event   fusebox.Event `json:"record"`
+	Counted bool          `json:"counted"`
+	Effect  string        `json:"effect,omitempty"`
+
+	mark uint64 // its number among the marks; 0 = left none
+}
+
+// explain folds the circuit's log again.
+func explain(ctx context.Context, store fusebox.Store, circuit string) (*explanation, error) {
+	now, err := store.Apply(ctx, circuit, fusebox.Policy{})
+	if err != nil {
+		return nil, err
+	}
+	x := &explanation{Status: now.StatusAt(circuit, now.Clock()), Records: []record{}}
+	x.Policy = x.Status.Policy.Words()
+	var s fusebox.State
+	for e, err := range store.Evidence(ctx, circuit, time.Time{}) {
+		if errors.Is(err, fusebox.ErrMalformed) {
+			x.Malformed++
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		e.Circuit = circuit
+		s = x.fold(s, e)
+	}
+	x.countMarks(&s)
+	return x, nil
+}
+
+// fold folds one record and keeps it with what it did.
+func (x *explanation) fold(before fusebox.State, e fusebox.Event) fusebox.State {
+	if e.State != nil { // the writer's policy and seed
+		before.Policy, before.Seed = e.State.Policy, e.State.Seed
+	}
+	after := fusebox.Fold(fusebox.Policy{}, before, e)
+	if e.State != nil {
+		after = *e.State
+	}
+	e.State = nil
+	r := record{Event: e, Effect: effect(&before, &after, &e)}
+	if n := len(after.Marks); n > 0 && after.Votes > before.Votes && after.Marks[n-1].Vote == after.Votes {
+		r.mark = after.Votes
+	}
+	transition, moved := fusebox.Changed(e.Circuit, &before, &after)
+	if moved {
+		r.Counted = true
+		if transition.From == fusebox.Closed && transition.To == fusebox.Open {
+			x.countLast(transition.Failures, &r)
+		}
+		if transition.To == fusebox.Closed { // what came before counts no more
+			x.Records, x.Omitted = x.Records[:0], 0
+		}
+	}
+	if e.Kind == fusebox.KindTransition || e.Kind == fusebox.KindCheckpoint && !moved {
+		return after // tells of what the record before it did
+	}
+	if len(x.Records) == maxRecords {
+		x.Records = append(x.Records[:0], x.Records[1:]...)
+		x.Omitted++
+	}
+	x.Records = append(x.Records, r)
+	return after
+}
+
+// countLast says that the newest n failures opened the circuit, the record
+// that is about to be added among them.
+func (x *explanation) countLast(n int, last *record) {
+	if last.Event.Kind == fusebox.KindEvidence {
+		n--
+	}
+	for i := len(x.Records) - 1; i >= 0 && n > 0; i-- {
+		if r := &x.Records[i]; r.mark > 0 {
+			r.Counted = true
+			n--
+		}
+	}
+}
+
+// countMarks says, of a closed circuit, which failures count towards opening.
+func (x *explanation) countMarks(s *fusebox.State) {
+	if s.Phase != fusebox.Closed {
+		return
+	}
+	n := x.Status.Failures
+	for i := len(x.Records) - 1; i >= 0 && n > 0; i-- {
+		if r := &x.Records[i]; r.mark > 0 {
+			r.Counted = true
+			n--
+		}
+	}
+}
+
+// effect says in words what a record did to the state; "" = nothing.
+func effect(before, after *fusebox.State, e *fusebox.Event) string {
+	if t, moved := fusebox.Changed(e.Circuit, before, after); moved {
+		if t.From == t.To {
+			return t.Cause
+		}
+		text := fmt.Sprintf("%s → %s: %s", t.From, t.To, t.Cause)
+		if !t.Until.IsZero() {
+			text += fmt.Sprintf(", until %s", clock(t.Until))
+		}
+		return text
+	}
+	switch e.Kind {
+	case fusebox.KindEvidence:
+		return evidenceEffect(before, after, e)
+	case fusebox.KindDenied:
+		return "refused"
+	case fusebox.KindLease:
+		switch {
+		case len(after.Leases) > len(before.Leases):
+			return "a probe's slot is taken"
+		case len(after.Leases) < len(before.Leases):
+			return "a probe's slot is free again"
+		}
+	case fusebox.KindThrottle, fusebox.KindHold, fusebox.KindTrip, fusebox.KindReset:
+		if !after.Throttled.Equal(before.Throttled) {
+			return throttleEffect(after, e)
+		}
+		return "no effect"
+	}
+	return ""
+}
+
+func evidenceEffect(before, after *fusebox.State, e *fusebox.Event) string {
+	switch {
+	case e.Late:
+		return "late: no vote"
+	case e.Outcome == fusebox.Canceled:
+		return "the caller gave up: no vote"
+	case e.Outcome == fusebox.Throttled:
+		return throttleEffect(after, e)
+	case after.Passed > before.Passed:
+		return "a probe that succeeded"
+	case before.Phase != fusebox.Closed, before.Hold != nil:
+		return "no vote while " + before.Phase.String()
+	case after.Votes == before.Votes && e.Outcome == fusebox.Failure:
+		return "no vote: a repeat, or from before"
+	case after.Votes == before.Votes:
+		return "no vote: from before"
+	case after.Streak > before.Streak, len(after.Marks) > len(before.Marks):
+		return "a failure"
+	case e.Outcome == fusebox.Failure:
+		return "slower than the failures that count: a call that worked"
+	}
+	return ""
+}
+
+func throttleEffect(after *fusebox.State, e *fusebox.Event) string {
+	if !after.Throttled.After(e.At) {
+		return "throttle ended"
+	}
+	return "throttled until " + clock(after.Throttled)
+}
+
+// clock is a time of day, with the day if that is not today's.
+func clock(t time.Time) string {
+	local := t.Local()
+	if y, m, d := time.Now().Date(); local.Year() == y && local.Month() == m && local.Day() == d {
+		return local.Format("15:04:05")
+	}
+	return local.Format("2006-01-02 15:04:05")
+}
