@@ -42,6 +42,7 @@ func (s *State) apply(e *Event) {
 	}
 	t := e.clock()
 	s.endHold(t)
+	s.Revision++
 	switch e.Kind {
 	case KindEvidence:
 		s.evidence(e, t)
@@ -67,6 +68,8 @@ func (s *State) apply(e *Event) {
 		}
 	case KindCheckpoint:
 		s.checkpoint(e)
+	default:
+		s.Revision-- // it changes nothing
 	}
 }
 
@@ -364,8 +367,9 @@ func (s *State) checkpoint(e *Event) {
 	if e.State.Version == s.Version && s.Phase != Closed && e.State.Phase == Closed {
 		return // of two states of one version the more closed-off one stands
 	}
-	policy := s.Policy
+	policy, revision := s.Policy, s.Revision
 	*s = e.State.clone()
+	s.Revision = max(s.Revision, revision)
 	s.adopt(policy, e.Circuit)
 }
 

@@ -56,12 +56,13 @@ func (h Health) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 // State is all that is known of one circuit: a value that [Fold] derives from
 // the evidence. The zero State is a closed circuit without evidence.
 type State struct {
-	Phase   Phase     `json:"phase"`
-	Version uint64    `json:"version"`        // counts transitions and holds
-	Since   time.Time `json:"since,omitzero"` // when this version began
-	Until   time.Time `json:"until,omitzero"` // Open: end of the cooldown; zero = it counts calls
-	Cause   string    `json:"cause,omitempty"`
-	Seed    uint64    `json:"seed,omitempty"` // of the jitter
+	Phase    Phase     `json:"phase"`
+	Version  uint64    `json:"version"`        // counts transitions and holds
+	Revision uint64    `json:"revision"`       // counts the events folded
+	Since    time.Time `json:"since,omitzero"` // when this version began
+	Until    time.Time `json:"until,omitzero"` // Open: end of the cooldown; zero = it counts calls
+	Cause    string    `json:"cause,omitempty"`
+	Seed     uint64    `json:"seed,omitempty"` // of the jitter
 
 	Failures     int     `json:"failures,omitempty"`      // the count that opened it; while closed see CountAt
 	FailedProbes int     `json:"failed_probes,omitempty"` // failed probes since it opened

@@ -1,0 +1,478 @@
+package fusebox
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Circuit guards one dependency. Get one from [Box.Circuit]. Most callers want
+// [Do], or [Call] for the whole guard; Allow and [Permit.Done] are the two
+// steps under them. Its methods are safe for concurrent use.
+type Circuit struct {
+	box    *Box
+	name   string
+	policy *Policy
+	cur    atomic.Pointer[epoch]
+	used   atomic.Bool // looked up since the box last swept
+
+	mu   sync.Mutex
+	gone bool    // evicted: the box may hold another circuit of this name
+	d    *detail // nil while nothing is known; see detail
+}
+
+// detail is what only circuits need of which something is known.
+type detail struct {
+	state State       // as this process knows it: shared, folded with pending
+	wake  *time.Timer // of the refusing epoch
+	since time.Time   // when the present run of successes began
+	told  State       // phase and version that listeners were told last
+
+	// With a store only.
+	shared  State    // as the store knows it
+	pending []Event  // this process's events that the store has not acknowledged
+	sent    int      // of these, how many are on their way
+	retired []*epoch // replaced epochs, for results that met them just then
+	asking  bool     // a probe was asked of the store
+	unused  int      // grants that came too late for their call, in a row
+	grant   string   // such a grant's token
+	io      sync.Mutex
+}
+
+// Name returns the canonical name.
+func (c *Circuit) Name() string { return c.name }
+
+// Policy returns the policy in force for this process; where a store holds a
+// newer one, [Circuit.Status] shows that.
+func (c *Circuit) Policy() Policy { return *c.policy }
+
+// Allow asks whether a call may be made. The error is a *[Denial], or ctx's
+// error. While the circuit is closed it is one atomic load.
+//
+// ctx bounds what little waiting there is: one call per cooldown may wait a few
+// milliseconds while a store hands out the probe.
+func (c *Circuit) Allow(ctx context.Context) (Permit, error) {
+	e := c.cur.Load()
+	switch e.mode {
+	case modePlain, modeWindow:
+		return Permit{epoch: e}, nil
+	case modeTimed:
+		return Permit{epoch: e, start: c.box.mono()}, nil
+	case modeRefuse:
+		if !e.over.Load() {
+			e.refused.add()
+			return Permit{}, e.denial
+		}
+	}
+	return c.allow(ctx, c.box.now(), true)
+}
+
+// AllowAt is Allow at a time of the caller's choosing: for tests, replays and
+// simulations. Report such a permit with [Permit.DoneAt], and do not mix the
+// two kinds of time on one circuit. Time may stand still; where it goes back,
+// the decision is that of the earlier time.
+func (c *Circuit) AllowAt(t time.Time) (Permit, error) {
+	return c.allow(context.Background(), t, false)
+}
+
+func (c *Circuit) allow(ctx context.Context, t time.Time, live bool) (Permit, error) {
+	c = c.lock()
+	p, err, ask := c.admit(t, live)
+	c.mu.Unlock()
+	c.box.deliver()
+	if ask == nil {
+		return p, err
+	}
+	return c.box.sync.probe(ctx, c, *ask)
+}
+
+// lock locks the circuit, or the one that took its place after an eviction.
+func (c *Circuit) lock() *Circuit {
+	for {
+		c.mu.Lock()
+		if !c.gone {
+			return c
+		}
+		c.mu.Unlock()
+		c = c.box.replace(c)
+	}
+}
+
+// admit decides under the lock. ask is the request for a probe that the store
+// must grant.
+func (c *Circuit) admit(t time.Time, live bool) (p Permit, err error, ask *Event) {
+	c.collect(t)
+	s := c.known()
+	d := s.Decide(t)
+	if d.Go {
+		c.refresh(t, live)
+		return c.permit(t, "", time.Time{}, live), nil, nil
+	}
+	if d.Probe {
+		request := c.request(t)
+		if c.box.joined() {
+			if !c.detailed().asking {
+				c.d.asking = true
+				return Permit{}, nil, &request
+			}
+		} else if c.fold(t, live, request); c.d.state.HasLease(request.Lease) {
+			return c.permit(t, request.Lease, request.Until, live), nil, nil
+		}
+		s = c.known()
+	} else if p, ok := c.granted(t, live); ok {
+		return p, nil, nil
+	}
+	return c.refuse(s, t, live)
+}
+
+// refuse counts the refusal and words it; in observe mode the call goes all
+// the same.
+func (c *Circuit) refuse(s *State, t time.Time, live bool) (Permit, error, *Event) {
+	denial := c.denial(s, t)
+	if !live {
+		denial.now = func() time.Time { return t }
+	}
+	c.fold(t, live, Event{Kind: KindDenied, At: t, Reason: denial.reason, Observed: c.observes()})
+	if c.observes() {
+		return c.permit(t, "", time.Time{}, live), nil, nil
+	}
+	return Permit{}, denial, nil
+}
+
+// request asks for a probe's slot.
+func (c *Circuit) request(t time.Time) Event {
+	e := Event{Kind: KindLease, Action: ActionGranted, At: t, Lease: newToken(), Worker: c.box.cfg.Worker}
+	if lease := c.policy.Probe.Lease; lease > 0 {
+		e.Until = t.Add(lease)
+	}
+	return e
+}
+
+// newToken is unique per grant.
+func newToken() string { return strconv.FormatUint(rand.Uint64()|1<<63, 36) }
+
+// granted takes up a probe that the store granted too late for the call that
+// asked for it.
+func (c *Circuit) granted(t time.Time, live bool) (Permit, bool) {
+	if c.d == nil || c.d.grant == "" {
+		return Permit{}, false
+	}
+	token := c.d.grant
+	i := c.d.state.lease(token)
+	c.d.grant = ""
+	if i < 0 || !c.d.state.Leases[i].live(t) {
+		return Permit{}, false
+	}
+	c.d.unused = 0
+	return c.permit(t, token, c.d.state.Leases[i].Until, live), true
+}
+
+// permit makes a permit of the present version.
+func (c *Circuit) permit(t time.Time, lease string, until time.Time, live bool) Permit {
+	e := c.cur.Load()
+	if e.version != c.known().Version {
+		c.refresh(t, live)
+		e = c.cur.Load()
+	}
+	p := Permit{epoch: e, start: max(int64(t.Sub(c.box.base)), 1)}
+	overdue := c.policy.Overdue > 0 && len(c.policy.Trip) > 0
+	if lease == "" && !overdue {
+		return p
+	}
+	p.flight = &flight{lease: lease, expires: until}
+	if overdue && live {
+		flight := p.flight
+		flight.overdue = time.AfterFunc(c.policy.Overdue, func() { c.overdue(p, flight) })
+	}
+	return p
+}
+
+// overdue counts a call as failed that has run for too long.
+func (c *Circuit) overdue(p Permit, f *flight) {
+	f.mu.Lock()
+	if f.done {
+		f.mu.Unlock()
+		return
+	}
+	f.counted = true
+	f.mu.Unlock()
+	t := c.box.now()
+	e := p.event(t, Result{Outcome: Failure, Class: ClassTimeout,
+		Err: fmt.Errorf("still running after %s", shortDuration(c.policy.Overdue))})
+	e.Overdue = true
+	c = c.lock()
+	c.fold(t, true, e)
+	c.mu.Unlock()
+	c.box.deliver()
+}
+
+// report takes a result in.
+func (c *Circuit) report(p Permit, t time.Time, r Result, live bool) {
+	e := p.event(t, r)
+	if p.flight != nil {
+		counted, again := p.flight.settle()
+		if again {
+			return
+		}
+		if counted {
+			e.Late, e.Lease = true, ""
+		}
+	}
+	c = c.lock()
+	c.collect(t)
+	if e.Version != c.known().Version {
+		e.Late = true
+	}
+	c.fold(t, live, e)
+	c.mu.Unlock()
+	c.box.deliver()
+}
+
+// known is the state as this process knows it. The caller holds the lock and
+// must not change it.
+func (c *Circuit) known() *State {
+	if c.d != nil {
+		return &c.d.state
+	}
+	return &State{Policy: *c.policy}
+}
+
+// detailed returns the detail, making it if need be.
+func (c *Circuit) detailed() *detail {
+	if c.d == nil {
+		c.d = &detail{state: State{Policy: *c.policy, Seed: rand.Uint64() >> 11}}
+	}
+	return c.d
+}
+
+// fold takes in an event of this process. The caller holds the lock and calls
+// box.deliver after giving it back.
+func (c *Circuit) fold(t time.Time, live bool, e Event) {
+	c.collect(t)
+	c.take(e)
+	c.refresh(t, live)
+}
+
+// take folds one event and keeps it for the store and the listeners.
+func (c *Circuit) take(e Event) {
+	d := c.detailed()
+	e.Circuit = c.name
+	if e.Worker == "" {
+		e.Worker = c.box.cfg.Worker
+	}
+	d.state.apply(&e)
+	c.box.out.evidence(e)
+	if c.box.sync == nil {
+		c.tell(&d.state)
+		return
+	}
+	d.queue(e)
+	if !c.box.joined() {
+		c.tell(&d.state)
+	}
+	if urgent(&e) {
+		c.box.sync.kick(c)
+	}
+}
+
+// urgent reports whether others should hear of e at once. What is left only
+// adds up, and goes with the next report.
+func urgent(e *Event) bool {
+	switch e.Kind {
+	case KindDenied:
+		return false
+	case KindEvidence:
+		return e.Outcome != Success || e.Lease != ""
+	}
+	return true
+}
+
+// tell queues the transition to s for the listeners, if they have not been
+// told of that version.
+func (c *Circuit) tell(s *State) {
+	if s.Version <= c.d.told.Version {
+		return
+	}
+	if tr, changed := Changed(c.name, &c.d.told, s); changed {
+		c.box.out.transition(tr)
+	}
+	c.d.told = State{Phase: s.Phase, Version: s.Version}
+}
+
+// collect folds what the fast path counted since it was last called. The
+// caller holds the lock.
+func (c *Circuit) collect(t time.Time) {
+	c.collectEpoch(c.cur.Load(), t)
+	if c.d == nil {
+		return
+	}
+	for _, e := range c.d.retired {
+		c.collectEpoch(e, t)
+	}
+	c.d.retired = nil
+}
+
+func (c *Circuit) collectEpoch(e *epoch, t time.Time) {
+	if n, _ := e.refused.drain(); n > 0 {
+		c.take(Event{Kind: KindDenied, At: t, N: int(n), Reason: e.denial.reason})
+	}
+	n, elapsed := e.ok.drain()
+	if n == 0 {
+		return
+	}
+	run := c.run(e, t, n, elapsed)
+	c.take(run)
+	c.d.since = run.At
+}
+
+// run is the record of n successes that the fast path counted.
+func (c *Circuit) run(e *epoch, t time.Time, n, elapsed int64) Event {
+	if end := e.bucketEnd.Load(); end > 0 {
+		if last := c.box.base.Add(time.Duration(end) - 1); t.After(last) {
+			t = last // they ended in the bucket that was open then
+		}
+	}
+	run := Event{At: t, Elapsed: time.Duration(elapsed / n), Admitted: true, Version: e.version}
+	if n > 1 {
+		run.N, run.Since = int(n), t
+		if c.d != nil && !c.d.since.IsZero() && c.d.since.Before(t) {
+			run.Since = c.d.since
+		}
+	}
+	run.Late = e.version != c.known().Version
+	return run
+}
+
+// retire keeps a replaced epoch where somebody wants every result recorded:
+// a success may still be on its way to its counter.
+func (c *Circuit) retire(e *epoch, t time.Time) {
+	if c.box.records() {
+		d := c.detailed()
+		d.retired = append(d.retired, e)
+	}
+}
+
+// observes reports whether the circuit refuses nothing.
+func (c *Circuit) observes() bool { return c.policy.Observe || c.box.cfg.Observe }
+
+// denial words the refusal by s at t.
+func (c *Circuit) denial(s *State, t time.Time) *Denial {
+	d := s.Decide(t)
+	denial := &Denial{circuit: c.name, reason: d.Reason, failures: s.CountAt(t), last: s.LastError, now: c.box.now}
+	if d.Probe { // a slot is free, but another call is just taking it
+		denial.reason = ReasonProbing
+	}
+	if d.RetryAfter > 0 {
+		denial.until = t.Add(d.RetryAfter)
+	}
+	return denial
+}
+
+// Status returns what is known of the circuit now. It has no effects.
+func (c *Circuit) Status() Status { return c.StatusAt(c.box.now()) }
+
+// StatusAt is Status at t.
+func (c *Circuit) StatusAt(t time.Time) Status {
+	c = c.lock()
+	defer c.mu.Unlock()
+	s := c.known().clone()
+	e := c.cur.Load()
+	if n, elapsed := e.ok.peek(); n > 0 {
+		run := c.run(e, t, n, elapsed)
+		s.apply(&run)
+	}
+	refused, _ := e.refused.peek()
+	s.Denied += int(refused)
+	status := s.StatusAt(c.name, t)
+	if y := c.box.sync; y != nil {
+		status.Local, status.LocalSince = y.localSince()
+	}
+	return status
+}
+
+// State returns a copy of the state as this process knows it.
+func (c *Circuit) State() State {
+	c = c.lock()
+	defer c.mu.Unlock()
+	c.collect(c.box.now())
+	return c.known().clone()
+}
+
+// Trip opens the circuit with the normal cooldown, whatever its phase. It does
+// nothing while the circuit is held. reason is recorded, here and below.
+func (c *Circuit) Trip(reason string) { c.operate(Event{Kind: KindTrip, Cause: reason}) }
+
+// Reset closes the circuit and clears its marks, its growth and its throttle.
+// It does nothing while the circuit is held.
+func (c *Circuit) Reset(reason string) { c.operate(Event{Kind: KindReset, Cause: reason}) }
+
+// Hold holds the circuit open or closed until the given time; zero = until
+// [Circuit.Lift]. A hold beats the rules.
+func (c *Circuit) Hold(to Phase, until time.Time, reason string) error {
+	if to != Open && to != Closed {
+		return fmt.Errorf("fusebox: a circuit can be held open or closed, not %v", to)
+	}
+	c.operate(Event{Kind: KindHold, Action: ActionHeld, Phase: to, Until: until, Cause: reason})
+	return nil
+}
+
+// Lift ends a hold. A circuit that was held open may be probed at once, unless
+// its own cooldown runs longer.
+func (c *Circuit) Lift(reason string) {
+	c.operate(Event{Kind: KindHold, Action: ActionLifted, Cause: reason})
+}
+
+// Throttle refuses calls until the given time, at most [MaxThrottle] away; a
+// time that has passed lifts the throttle.
+func (c *Circuit) Throttle(until time.Time, reason string) {
+	c.operate(Event{Kind: KindThrottle, Until: until, Cause: reason})
+}
+
+// LastResort asks for a probe although the cooldown is not over, because
+// nothing else is left; it is granted once per cooldown. The error is a
+// *[Denial]. Success closes the circuit; failure returns it to its cooldown.
+func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
+	t := c.box.now()
+	c = c.lock()
+	c.collect(t)
+	request := c.request(t)
+	request.LastResort = true
+	s := c.known()
+	if s.Phase != Open || s.Hold.active(t) || t.Before(s.Throttled) || s.Resort || c.observes() {
+		p, err, _ := c.refuse(s, t, true)
+		c.mu.Unlock()
+		c.box.deliver()
+		return p, err
+	}
+	if c.box.joined() && !c.d.asking {
+		c.d.asking = true
+		c.mu.Unlock()
+		return c.box.sync.probe(ctx, c, request)
+	}
+	c.fold(t, true, request)
+	var p Permit
+	var err error
+	if c.d.state.HasLease(request.Lease) {
+		p = c.permit(t, request.Lease, request.Until, true)
+	} else {
+		p, err, _ = c.refuse(c.known(), t, true)
+	}
+	c.mu.Unlock()
+	c.box.deliver()
+	return p, err
+}
+
+func (c *Circuit) operate(e Event) {
+	c = c.lock()
+	e.At = c.box.now()
+	c.fold(e.At, true, e)
+	if c.box.sync != nil {
+		c.box.sync.kick(c)
+	}
+	c.mu.Unlock()
+	c.box.deliver()
+}

@@ -1,0 +1,190 @@
+package fusebox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+func newBox(t testing.TB, cfg fusebox.Config) *fusebox.Box {
+	t.Helper()
+	b, err := fusebox.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// onePolicy gives every circuit the same policy.
+func onePolicy(change func(*fusebox.Policy)) func(string) fusebox.Policy {
+	p := fusebox.DefaultPolicy("model")
+	p.Trip = []fusebox.Trip{fusebox.Streak(3)}
+	p.Cooldown = fusebox.Cooldown{After: 30 * time.Second, Growth: 1}
+	if change != nil {
+		change(&p)
+	}
+	return func(string) fusebox.Policy { return p }
+}
+
+func circuit(t testing.TB, b *fusebox.Box, name string) *fusebox.Circuit {
+	t.Helper()
+	c, err := b.Circuit(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var errBroken = errors.New("broken")
+
+// fail makes n failing calls that the circuit must allow.
+func fail(t testing.TB, c *fusebox.Circuit, n int) {
+	t.Helper()
+	for range n {
+		p, err := c.Allow(t.Context())
+		if err != nil {
+			t.Fatalf("refused: %v", err)
+		}
+		p.Done(fusebox.Result{Outcome: fusebox.Failure, Class: fusebox.ClassServer, Err: errBroken})
+	}
+}
+
+func succeed(t testing.TB, c *fusebox.Circuit) {
+	t.Helper()
+	p, err := c.Allow(t.Context())
+	if err != nil {
+		t.Fatalf("refused: %v", err)
+	}
+	p.Done(fusebox.Result{})
+}
+
+func wantPhase(t testing.TB, c *fusebox.Circuit, want fusebox.Phase) {
+	t.Helper()
+	if got := c.Status().Phase; got != want {
+		t.Fatalf("phase %v, want %v", got, want)
+	}
+}
+
+func TestCircuitOpensProbesAndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, fusebox.Config{Policy: onePolicy(nil)})
+		c := circuit(t, b, "model/a/b")
+		var seen []fusebox.Transition
+		b.OnTransition(func(tr fusebox.Transition) { seen = append(seen, tr) })
+		fail(t, c, 2)
+		succeed(t, c)
+		fail(t, c, 3)
+		wantPhase(t, c, fusebox.Open)
+		if _, err := c.Allow(t.Context()); !errors.Is(err, fusebox.ErrOpen) {
+			t.Fatalf("have %v, want ErrOpen", err)
+		}
+		time.Sleep(30*time.Second + 1)
+		synctest.Wait()
+		p, err := c.Allow(t.Context())
+		if err != nil || !p.Probe() {
+			t.Fatalf("want a probe, have %v", err)
+		}
+		if _, err := c.Allow(t.Context()); !errors.Is(err, fusebox.ErrProbing) {
+			t.Fatalf("have %v, want ErrProbing", err)
+		}
+		p.Done(fusebox.Result{})
+		wantPhase(t, c, fusebox.Closed)
+		if len(seen) != 3 || seen[0].Failures != 3 || seen[2].Version != 3 {
+			t.Fatalf("transitions: %+v", seen)
+		}
+	})
+}
+
+func TestStoreSharesCircuits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fusebox.NewMemory()
+		cfg := fusebox.Config{Policy: onePolicy(nil), Store: store}
+		one, two := newBox(t, cfg), newBox(t, cfg)
+		a, z := circuit(t, one, "model/a"), circuit(t, two, "model/a")
+		fail(t, a, 3)
+		wantPhase(t, a, fusebox.Open)
+		synctest.Wait()
+		wantPhase(t, z, fusebox.Open)
+
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		probe, err := z.Allow(t.Context())
+		if err != nil || !probe.Probe() {
+			t.Fatalf("want the probe, have %v", err)
+		}
+		if _, err := a.Allow(t.Context()); !errors.Is(err, fusebox.ErrProbing) {
+			t.Fatalf("a second probe in the fleet: %v", err)
+		}
+		probe.Done(fusebox.Result{})
+		synctest.Wait()
+		wantPhase(t, a, fusebox.Closed)
+		wantPhase(t, z, fusebox.Closed)
+	})
+}
+
+func BenchmarkAllowDone(b *testing.B) {
+	for name, trip := range map[string]fusebox.Trip{
+		"streak": fusebox.Streak(5), "count": fusebox.Count(5, time.Minute), "of": fusebox.Count(5, time.Minute).Of(10),
+		"rate": fusebox.Rate(0.5, time.Minute, 20), "slow": fusebox.Slow(0.5, time.Second, time.Minute, 20),
+	} {
+		b.Run(name, func(b *testing.B) {
+			box := newBox(b, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) { p.Trip = []fusebox.Trip{trip} })})
+			c := circuit(b, box, "model/a")
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				p, err := c.Allow(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				p.Done(fusebox.Result{})
+			}
+		})
+		b.Run(name+"/parallel", func(b *testing.B) {
+			box := newBox(b, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) { p.Trip = []fusebox.Trip{trip} })})
+			c := circuit(b, box, "model/a")
+			ctx := b.Context()
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					p, _ := c.Allow(ctx)
+					p.Done(fusebox.Result{})
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkRefusal(b *testing.B) {
+	box := newBox(b, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) { p.Cooldown.After = time.Hour })})
+	c := circuit(b, box, "model/a")
+	fail(b, c, 3)
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Allow(ctx); err == nil {
+			b.Fatal("allowed")
+		}
+	}
+}
+
+func BenchmarkDo(b *testing.B) {
+	box := newBox(b, fusebox.Config{Policy: onePolicy(nil)})
+	c := circuit(b, box, "model/a")
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := fusebox.Do(ctx, c, func(context.Context) (int, error) { return 1, nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

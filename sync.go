@@ -1,0 +1,449 @@
+package fusebox
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How long this process gives the store.
+const (
+	firstLook    = 500 * time.Millisecond // a circuit's first state
+	exchangeTime = 2 * time.Second        // one report, in the background
+	probeWait    = 5 * time.Millisecond   // the call that asks for a probe
+	probeWaitMax = 250 * time.Millisecond // the same, where grants keep coming too late
+	rejoinEvery  = time.Second
+)
+
+const (
+	maxPending = 10_000                 // events that wait for the store, a circuit
+	clockSlack = 500 * time.Millisecond // clocks that differ by less are taken as one
+)
+
+// syncer keeps a box in step with its store. No call waits for it: the state
+// that decides is the last shared one folded with the events that the store has
+// not acknowledged. While the store is out of reach, that goes on by itself.
+type syncer struct {
+	box    *Box
+	store  Store
+	local  atomic.Bool  // the store is out of reach
+	offset atomic.Int64 // the store's clock minus the box's, nanoseconds
+	ctx    context.Context
+	cancel context.CancelFunc
+	wake   chan struct{}
+	ended  sync.WaitGroup
+
+	mu    sync.Mutex
+	since time.Time // of local
+	queue []*Circuit
+	known map[*Circuit]bool // in queue
+}
+
+func newSyncer(b *Box) *syncer {
+	y := &syncer{box: b, store: b.cfg.Store, wake: make(chan struct{}, 1), known: map[*Circuit]bool{}}
+	y.ctx, y.cancel = context.WithCancel(context.Background())
+	return y
+}
+
+func (y *syncer) begin() {
+	y.ended.Go(y.report)
+	y.ended.Go(y.watch)
+}
+
+func (y *syncer) end() {
+	y.cancel()
+	y.ended.Wait()
+}
+
+// kick has the circuit's events reported now.
+func (y *syncer) kick(c *Circuit) {
+	y.mu.Lock()
+	if !y.known[c] {
+		y.known[c] = true
+		y.queue = append(y.queue, c)
+	}
+	y.mu.Unlock()
+	select {
+	case y.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (y *syncer) next() *Circuit {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(y.queue) == 0 {
+		return nil
+	}
+	c := y.queue[0]
+	y.queue = y.queue[1:]
+	delete(y.known, c)
+	return c
+}
+
+// report is the loop that sends events to the store.
+func (y *syncer) report() {
+	tick := time.NewTicker(y.box.cfg.Report)
+	defer tick.Stop()
+	for {
+		select {
+		case <-y.ctx.Done():
+			return
+		case <-y.wake:
+		case <-tick.C:
+			y.kickUnreported()
+		}
+		y.drain()
+		y.box.deliver()
+	}
+}
+
+// drain reports until nothing is left; while the store fails it asks again now
+// and then.
+func (y *syncer) drain() {
+	for c := y.next(); c != nil; c = y.next() {
+		ctx, cancel := context.WithTimeout(y.ctx, exchangeTime)
+		err := y.exchange(ctx, c)
+		cancel()
+		if err == nil {
+			continue
+		}
+		if y.ctx.Err() != nil {
+			return
+		}
+		y.lost(err)
+		y.kick(c)
+		select {
+		case <-y.ctx.Done():
+			return
+		case <-time.After(rejoinEvery):
+		}
+	}
+}
+
+// kickUnreported queues every circuit that has something to report.
+func (y *syncer) kickUnreported() {
+	for _, c := range y.box.all() {
+		if c.unreported() {
+			y.kick(c)
+		}
+	}
+}
+
+func (c *Circuit) unreported() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return false
+	}
+	c.collect(c.box.now())
+	return c.d != nil && len(c.d.pending) > 0
+}
+
+// lost notes that the store is out of reach: from now on this process decides
+// for itself, beginning with what it knew last.
+func (y *syncer) lost(err error) {
+	if y.local.Swap(true) {
+		return
+	}
+	y.mu.Lock()
+	y.since = y.box.now()
+	y.mu.Unlock()
+	y.box.cfg.Logger.Warn("the store is out of reach, circuits go on locally", "error", err)
+	for _, c := range y.box.all() {
+		c.mu.Lock()
+		if c.d != nil {
+			c.tell(&c.d.state)
+		}
+		c.mu.Unlock()
+	}
+	y.box.deliver()
+}
+
+// found notes that the store is back, and has every circuit compared with it.
+func (y *syncer) found() {
+	if !y.local.Swap(false) {
+		return
+	}
+	y.box.cfg.Logger.Info("the store is back")
+	for _, c := range y.box.all() {
+		y.kick(c)
+	}
+}
+
+func (y *syncer) localSince() (local bool, since time.Time) {
+	if !y.local.Load() {
+		return false, time.Time{}
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return true, y.since
+}
+
+// first gets the circuit's first state.
+func (y *syncer) first(c *Circuit) {
+	if y.local.Load() {
+		y.kick(c)
+		return
+	}
+	ctx, cancel := context.WithTimeout(y.ctx, firstLook)
+	defer cancel()
+	if err := y.exchange(ctx, c); err != nil {
+		y.lost(err)
+		y.kick(c)
+	}
+	y.box.deliver()
+}
+
+// exchange sends what the store has not seen of the circuit, and extra, and
+// takes over the state that comes back.
+func (y *syncer) exchange(ctx context.Context, c *Circuit, extra ...Event) error {
+	c.mu.Lock()
+	d := c.detailed()
+	c.mu.Unlock()
+	d.io.Lock()
+	defer d.io.Unlock()
+
+	c.mu.Lock()
+	c.collect(y.box.now())
+	batch := slices.Concat(d.pending, extra)
+	d.sent = len(d.pending)
+	ahead := y.local.Load()
+	c.mu.Unlock()
+
+	offset := time.Duration(y.offset.Load())
+	for i := range batch {
+		batch[i].shift(offset)
+	}
+	s, err := y.store.Apply(ctx, c.name, *c.policy, batch...)
+	if err != nil {
+		c.mu.Lock()
+		d.sent = 0
+		c.mu.Unlock()
+		return err
+	}
+	y.compareClocks(&s)
+	if better, lost := c.better(s, ahead); lost {
+		better.shift(time.Duration(y.offset.Load()))
+		checkpoint := Event{Kind: KindCheckpoint, At: s.Now, State: &better, Worker: y.box.cfg.Worker, Cause: "the store had lost it"}
+		if s, err = y.store.Apply(ctx, c.name, *c.policy, checkpoint); err != nil {
+			return err
+		}
+	}
+	y.found()
+	c.mu.Lock()
+	d.pending = slices.Delete(d.pending, 0, d.sent)
+	d.sent = 0
+	c.adopt(s)
+	c.mu.Unlock()
+	return nil
+}
+
+// better returns the state that the store has lost, if it has: the one known
+// before is of a higher version although the store has seen everything.
+func (c *Circuit) better(s State, ahead bool) (State, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	best := c.d.shared
+	if ahead && c.d.state.Version > best.Version {
+		best = c.d.state
+	}
+	return best.clone(), best.Version > s.Version
+}
+
+// adopt takes over the store's state. The caller holds the lock.
+func (c *Circuit) adopt(s State) {
+	d, y := c.d, c.box.sync
+	s.shift(-time.Duration(y.offset.Load()))
+	d.shared = s
+	d.state = s.clone()
+	for i := range d.pending {
+		d.state.apply(&d.pending[i])
+	}
+	c.tell(&d.shared)
+	c.refresh(c.box.now(), true)
+}
+
+// watch takes over what other processes changed.
+func (y *syncer) watch() {
+	for y.ctx.Err() == nil {
+		err := y.store.Watch(y.ctx, func(name string, s State) {
+			y.box.mu.RLock()
+			c := y.box.circuits[name]
+			y.box.mu.RUnlock()
+			if c == nil {
+				return
+			}
+			c.mu.Lock()
+			if !c.gone && s.Revision > c.detailed().shared.Revision {
+				y.compareClocks(&s)
+				c.adopt(s)
+			}
+			c.mu.Unlock()
+			y.box.deliver()
+		})
+		if err != nil && y.ctx.Err() == nil {
+			y.box.cfg.Logger.Warn("watching the store failed", "error", err)
+		}
+		select {
+		case <-y.ctx.Done():
+		case <-time.After(rejoinEvery):
+		}
+	}
+}
+
+// compareClocks learns how far the store's clock is from the box's. The store's
+// rules: deadlines become times on the box's monotonic clock.
+func (y *syncer) compareClocks(s *State) {
+	if s.Now.IsZero() {
+		return
+	}
+	measured := s.Now.Sub(y.box.now())
+	if off := measured - time.Duration(y.offset.Load()); off > clockSlack || off < -clockSlack {
+		y.offset.Store(int64(measured))
+	}
+}
+
+// flush reports everything, and returns when the store has it.
+func (y *syncer) flush(ctx context.Context) error {
+	for _, c := range y.box.all() {
+		if !c.unreported() {
+			continue
+		}
+		if err := y.exchange(ctx, c); err != nil {
+			y.lost(err)
+			return err
+		}
+	}
+	y.box.deliver()
+	return nil
+}
+
+// probe asks the store for a probe's slot. The call waits a few milliseconds;
+// a grant that comes later is kept for the next call. Only where that keeps
+// happening, because calls are too rare, is the wait longer.
+func (y *syncer) probe(ctx context.Context, c *Circuit, request Event) (Permit, error) {
+	c.mu.Lock()
+	wait := min(probeWait<<min(c.d.unused, 10), probeWaitMax)
+	c.mu.Unlock()
+	answer := make(chan error, 1)
+	waiting := true // guarded by c.mu
+	y.ended.Go(func() {
+		ask, cancel := context.WithTimeout(y.ctx, exchangeTime)
+		defer cancel()
+		err := y.exchange(ask, c, request)
+		if err != nil {
+			y.lost(err)
+		}
+		c.mu.Lock()
+		c.d.asking = false
+		if !waiting && err == nil && c.d.state.HasLease(request.Lease) {
+			c.d.grant = request.Lease
+			c.d.unused++
+		}
+		c.mu.Unlock()
+		answer <- err
+		y.box.deliver()
+	})
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-answer:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	t := y.box.now()
+	c = c.lock()
+	defer y.box.deliver()
+	defer c.mu.Unlock()
+	waiting = false
+	if err != nil { // the store is out of reach: this process probes for itself
+		c.fold(t, true, request)
+	}
+	if c.d != nil && c.d.state.HasLease(request.Lease) {
+		c.d.grant, c.d.unused = "", 0
+		return c.permit(t, request.Lease, request.Until, true), nil
+	}
+	p, refusal, _ := c.refuse(c.known(), t, true)
+	return p, refusal
+}
+
+// queue keeps e for the store. What only adds up is added up.
+func (d *detail) queue(e Event) {
+	if n := len(d.pending); n > d.sent && d.pending[n-1].absorb(&e) {
+		return
+	}
+	d.pending = append(d.pending, e)
+	if over := len(d.pending) - maxPending; over > 0 && d.sent == 0 {
+		d.pending = slices.Delete(d.pending, 0, over)
+	}
+}
+
+// absorb adds next to e where one record can tell of both, and reports whether
+// it did.
+func (e *Event) absorb(next *Event) bool {
+	switch {
+	case e.Kind == KindDenied && next.Kind == KindDenied && e.Reason == next.Reason && e.Observed == next.Observed:
+		if e.Since.IsZero() {
+			e.Since = e.At
+		}
+	case e.Kind == KindEvidence && next.Kind == KindEvidence && e.Outcome == Success && next.Outcome == Success &&
+		e.Admitted && next.Admitted && e.Version == next.Version && e.Late == next.Late &&
+		e.Lease == "" && next.Lease == "" && e.Attempts <= 1 && next.Attempts <= 1 && e.Call == "" && next.Call == "":
+		if e.Since.IsZero() {
+			e.Since = e.At
+		}
+		n, m := time.Duration(e.count()), time.Duration(next.count())
+		e.Elapsed = (e.Elapsed*n + next.Elapsed*m) / (n + m)
+	default:
+		return false
+	}
+	e.N = e.count() + next.count()
+	e.At = next.At
+	return true
+}
+
+// shift moves the event's times to another clock.
+func (e *Event) shift(by time.Duration) {
+	for _, t := range []*time.Time{&e.At, &e.Since, &e.Until, &e.Seen} {
+		shiftTime(t, by)
+	}
+}
+
+// shift moves the state's times to another clock.
+func (s *State) shift(by time.Duration) {
+	if by == 0 {
+		return
+	}
+	for _, t := range []*time.Time{&s.Since, &s.Until, &s.Throttled, &s.Checked, &s.Latest, &s.LastFailure} {
+		shiftTime(t, by)
+	}
+	*s = s.clone()
+	for i := range s.Leases {
+		shiftTime(&s.Leases[i].At, by)
+		shiftTime(&s.Leases[i].Until, by)
+	}
+	for i := range s.Marks {
+		shiftTime(&s.Marks[i].At, by)
+	}
+	if s.Hold != nil {
+		shiftTime(&s.Hold.At, by)
+		shiftTime(&s.Hold.Until, by)
+	}
+	window := 0
+	for i := range s.Policy.Trip {
+		if rule := &s.Policy.Trip[i]; rule.isShare() && window < len(s.Windows) {
+			s.Windows[window].First += int64(by) / max(int64(rule.within)/windowBuckets, 1)
+			window++
+		}
+	}
+}
+
+func shiftTime(t *time.Time, by time.Duration) {
+	if !t.IsZero() {
+		*t = t.Add(by)
+	}
+}
