@@ -1,0 +1,169 @@
+// Package admin is the listener beside the gateway: metrics for Prometheus,
+// health, and what is known of the circuits as JSON.
+//
+//	/metrics ───> flush the box ──> counters fed by its listeners, gauges read now
+//	/v1/circuits ─> one report of the store and the box, as `fusebox status --json` prints it
+//	/healthz ───> the process answers
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// Config says what the admin listener shows and to whom.
+type Config struct {
+	// Box is the process's circuits. Required.
+	Box *fusebox.Box
+
+	// Store is the one that the Box uses; nil = none.
+	Store fusebox.Store
+
+	// Token is required as "Authorization: Bearer TOKEN" on everything but
+	// /healthz; "" = everybody who can connect may look.
+	Token string
+
+	// Hosts are names under which the listener is addressed, beside localhost
+	// and IP addresses. With a Token every name will do: a page that rebinds
+	// its name to this address does not know the token.
+	Hosts []string
+
+	// MaxCircuits bounds the circuits that have labels of their own in the
+	// metrics; the others share one. 0 = 500.
+	MaxCircuits int
+
+	Version string // of the program, for build_info
+
+	Logger *slog.Logger // nil = quiet
+}
+
+const defaultMaxCircuits = 500
+
+// wait bounds how long a request waits for the store: what is known locally is
+// shown then.
+const wait = 2 * time.Second
+
+// Handler serves the admin listener. Make one with [New]; Close ends its use of
+// the Box.
+type Handler struct {
+	cfg     Config
+	serve   http.Handler
+	metrics *metrics
+}
+
+// New returns the admin listener's handler. Make it before the circuits are
+// used: what the Box counted before has no place in the metrics.
+func New(cfg Config) (*Handler, error) {
+	if cfg.Box == nil {
+		return nil, errors.New("admin: Config.Box is required")
+	}
+	if cfg.MaxCircuits < 0 {
+		return nil, errors.New("admin: Config.MaxCircuits must not be negative")
+	}
+	if cfg.MaxCircuits == 0 {
+		cfg.MaxCircuits = defaultMaxCircuits
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Handler{cfg: cfg}
+	h.metrics = newMetrics(h)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", h.healthz)
+	mux.Handle("GET /metrics", h.authorized(h.metrics.handler()))
+	mux.Handle("GET /v1/circuits", h.authorized(http.HandlerFunc(h.circuits)))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, http.StatusNotFound, "nothing here: there are /metrics, /healthz and /v1/circuits")
+	})
+	h.serve = h.knownHost(http.NewCrossOriginProtection().Handler(mux))
+	return h, nil
+}
+
+// ServeHTTP serves one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve.ServeHTTP(w, r) }
+
+// Close ends the handler's use of the Box. It is safe to call twice.
+func (h *Handler) Close() { h.metrics.stop() }
+
+// healthz says that the process answers. It needs no token and tells nothing:
+// an open circuit does not make this process unhealthy.
+func (h *Handler) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Write([]byte("ok\n"))
+}
+
+func (h *Handler) circuits(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	writeJSON(w, http.StatusOK, h.report(ctx))
+}
+
+// authorized lets through who knows the token.
+func (h *Handler) authorized(next http.Handler) http.Handler {
+	if h.cfg.Token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte(h.cfg.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		have := sha256.Sum256([]byte(strings.TrimSpace(token)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(have[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="fusebox"`)
+			fail(w, http.StatusUnauthorized, "the admin token is required: send it as 'Authorization: Bearer TOKEN'")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// knownHost refuses requests that were sent to some other name: a web page can
+// let its own name point here (DNS rebinding), but cannot change the name that
+// the browser sends.
+func (h *Handler) knownHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.cfg.Token == "" && !h.isKnown(r.Host) {
+			fail(w, http.StatusMisdirectedRequest, "this listener is not known by that name: use its address or localhost")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *Handler) isKnown(hostport string) bool {
+	host := hostport
+	if name, _, err := net.SplitHostPort(hostport); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	return host == "localhost" || net.ParseIP(host) != nil || slices.Contains(h.cfg.Hosts, host)
+}
+
+// fail answers with an error in words.
+func fail(w http.ResponseWriter, status int, message string) {
+	type body struct {
+		Message string `json:"message"`
+	}
+	writeJSON(w, status, map[string]body{"error": {message}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.Encode(v) // a client that is gone is no fault of ours
+}

@@ -1,0 +1,134 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// metrics counts what the box tells and reads its circuits at each scrape.
+type metrics struct {
+	h        *Handler
+	registry *prometheus.Registry
+	names    *labels
+	stops    []func()
+
+	calls       *prometheus.CounterVec
+	wanted      *prometheus.CounterVec
+	denials     *prometheus.CounterVec
+	observed    *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+	probes      *prometheus.CounterVec
+	absorbed    *prometheus.CounterVec
+	throttles   *prometheus.CounterVec
+	thrash      prometheus.Counter
+	overdue     *prometheus.CounterVec
+}
+
+func newMetrics(h *Handler) *metrics {
+	m := &metrics{h: h, registry: prometheus.NewRegistry(), names: newLabels(h.cfg.MaxCircuits)}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "fusebox", Name: name, Help: help}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	m.calls = counters("calls_total", "Calls that were made, by outcome; class is a failure's.", "circuit", "outcome", "class")
+	m.wanted = counters("wanted_calls_total", "Calls that callers wanted, made or denied. Alert on the share that did not work: it does not go quiet when a circuit opens.", "circuit")
+	m.denials = counters("denials_total", "Calls that were refused, by reason.", "circuit", "reason")
+	m.observed = counters("observed_denials_total", "Calls that would have been refused, were the circuit not only observed.", "circuit", "reason")
+	m.transitions = counters("transitions_total", "Changes of a circuit's phase. Alert on how often one opens, not on each time.", "circuit", "from", "to")
+	m.probes = counters("probes_total", "Results of probes, by outcome.", "circuit", "outcome")
+	m.absorbed = counters("absorbed_failures_total", "Failed attempts inside calls that then succeeded: slow degradation that no circuit shows.", "circuit")
+	m.throttles = counters("throttles_total", "Answers that asked not to be called before some time.", "circuit")
+	m.overdue = counters("overdue_total", "Calls that were counted as failed before their end.", "circuit")
+	m.thrash = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "fusebox", Name: "thrash_total",
+		Help: "Calls refused because a run repeated one exact failing call."})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "fusebox", Name: "build_info",
+		Help: "Which program this is; always 1.", ConstLabels: prometheus.Labels{"version": h.cfg.Version, "go": runtime.Version()}})
+	build.Set(1)
+	m.registry.MustRegister(m.thrash, build, &gauges{m},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.stops = []func(){
+		h.cfg.Box.OnEvidence(m.evidence),
+		h.cfg.Box.OnTransition(m.transition),
+	}
+	return m
+}
+
+func (m *metrics) stop() {
+	for _, stop := range m.stops {
+		stop()
+	}
+}
+
+// handler serves a scrape: what the box counted on its fast paths is flushed
+// first.
+func (m *metrics) handler() http.Handler {
+	scrape := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), wait)
+		defer cancel()
+		if err := m.h.cfg.Box.Flush(ctx); err != nil {
+			m.h.cfg.Logger.Debug("flushing before a scrape", "error", err)
+		}
+		scrape.ServeHTTP(w, r)
+	})
+}
+
+// evidence counts one record of the box.
+func (m *metrics) evidence(e fusebox.Event) {
+	if isRun(e.Circuit) {
+		return
+	}
+	circuit, n := m.names.of(e.Circuit), float64(max(e.N, 1))
+	switch e.Kind {
+	case fusebox.KindDenied:
+		reason := reasonLabel(e.Reason)
+		if e.Observed { // the call goes all the same, and is counted then
+			m.observed.WithLabelValues(circuit, reason).Add(n)
+			return
+		}
+		m.denials.WithLabelValues(circuit, reason).Add(n)
+		m.wanted.WithLabelValues(circuit).Add(n)
+		if e.Reason == fusebox.ReasonThrash {
+			m.thrash.Add(n)
+		}
+	case fusebox.KindEvidence:
+		m.result(circuit, &e, n)
+	}
+}
+
+func (m *metrics) result(circuit string, e *fusebox.Event, n float64) {
+	if e.Lease != "" {
+		m.probes.WithLabelValues(circuit, e.Outcome.String()).Inc()
+	}
+	if e.Overdue { // its end is told of too, and counted then
+		m.overdue.WithLabelValues(circuit).Inc()
+		return
+	}
+	m.calls.WithLabelValues(circuit, e.Outcome.String(), classLabel(e.Class)).Add(n)
+	m.wanted.WithLabelValues(circuit).Add(n)
+	switch {
+	case e.Outcome == fusebox.Throttled:
+		m.throttles.WithLabelValues(circuit).Inc()
+	case e.Outcome == fusebox.Success && e.Attempts > 1:
+		m.absorbed.WithLabelValues(circuit).Add(float64(e.Attempts - 1))
+	}
+}
+
+func (m *metrics) transition(t fusebox.Transition) {
+	if !isRun(t.Circuit) && t.From != t.To {
+		m.transitions.WithLabelValues(m.names.of(t.Circuit), t.From.String(), t.To.String()).Inc()
+	}
+}
+
+// isRun reports whether a circuit is a run's record: runs have ids of their
+// callers' choosing, and those become no labels.
+func isRun(circuit string) bool { return strings.HasPrefix(circuit, "run/") }

@@ -1,0 +1,37 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// report is what the store and the box know. Flushing first makes the store's
+// view the newest; where the box is stricter, or the store is out of reach, the
+// box's own view is what decides here and so is what is shown.
+func (h *Handler) report(ctx context.Context) fusebox.Report {
+	if err := h.cfg.Box.Flush(ctx); err != nil {
+		h.cfg.Logger.Debug("flushing before a report", "error", err)
+	}
+	report := fusebox.Report{Circuits: []fusebox.Status{}, Runs: []fusebox.RunStatus{}}
+	if h.cfg.Store != nil {
+		stored, err := fusebox.ReadReport(ctx, h.cfg.Store)
+		if err != nil {
+			h.cfg.Logger.Warn("reading the store", "error", err)
+		}
+		report = stored
+	}
+	for _, own := range h.cfg.Box.Circuits() {
+		i, found := slices.BinarySearchFunc(report.Circuits, own.Circuit,
+			func(s fusebox.Status, name string) int { return strings.Compare(s.Circuit, name) })
+		switch {
+		case !found:
+			report.Circuits = slices.Insert(report.Circuits, i, own)
+		case own.Local, own.Phase != fusebox.Closed && own.Version >= report.Circuits[i].Version:
+			report.Circuits[i] = own
+		}
+	}
+	return report
+}
