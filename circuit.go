@@ -81,7 +81,7 @@ func (c *Circuit) AllowAt(t time.Time) (Permit, error) {
 
 func (c *Circuit) allow(ctx context.Context, t time.Time, live bool) (Permit, error) {
 	c = c.lock()
-	p, err, ask := c.admit(t, live)
+	p, ask, err := c.admit(t, live)
 	c.mu.Unlock()
 	c.box.deliver()
 	if ask == nil {
@@ -104,7 +104,7 @@ func (c *Circuit) lock() *Circuit {
 
 // admit decides under the lock. ask is the request for a probe that the store
 // must grant.
-func (c *Circuit) admit(t time.Time, live bool) (p Permit, err error, ask *Event) {
+func (c *Circuit) admit(t time.Time, live bool) (p Permit, ask *Event, err error) {
 	c.collect(t)
 	s := c.known()
 	d := s.Decide(t)
@@ -117,7 +117,7 @@ func (c *Circuit) admit(t time.Time, live bool) (p Permit, err error, ask *Event
 		if c.box.joined() {
 			if !c.detailed().asking {
 				c.d.asking = true
-				return Permit{}, nil, &request
+				return Permit{}, &request, nil
 			}
 		} else if c.fold(t, live, request); c.d.state.HasLease(request.Lease) {
 			return c.permit(t, request.Lease, request.Until, live), nil, nil
@@ -126,21 +126,22 @@ func (c *Circuit) admit(t time.Time, live bool) (p Permit, err error, ask *Event
 	} else if p, ok := c.granted(t, live); ok {
 		return p, nil, nil
 	}
-	return c.refuse(s, t, live)
+	p, err = c.refuse(s, t, live)
+	return p, nil, err
 }
 
 // refuse counts the refusal and words it; in observe mode the call goes all
 // the same.
-func (c *Circuit) refuse(s *State, t time.Time, live bool) (Permit, error, *Event) {
+func (c *Circuit) refuse(s *State, t time.Time, live bool) (Permit, error) {
 	denial := c.denial(s, t)
 	if !live {
 		denial.now = func() time.Time { return t }
 	}
 	c.fold(t, live, Event{Kind: KindDenied, At: t, Reason: denial.reason, Observed: c.observes()})
 	if c.observes() {
-		return c.permit(t, "", time.Time{}, live), nil, nil
+		return c.permit(t, "", time.Time{}, live), nil
 	}
-	return Permit{}, denial, nil
+	return Permit{}, denial
 }
 
 // request asks for a probe's slot.
@@ -443,7 +444,7 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 	request.LastResort = true
 	s := c.known()
 	if s.Phase != Open || s.Hold.active(t) || t.Before(s.Throttled) || s.Resort || c.observes() {
-		p, err, _ := c.refuse(s, t, true)
+		p, err := c.refuse(s, t, true)
 		c.mu.Unlock()
 		c.box.deliver()
 		return p, err
@@ -459,7 +460,7 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 	if c.d.state.HasLease(request.Lease) {
 		p = c.permit(t, request.Lease, request.Until, true)
 	} else {
-		p, err, _ = c.refuse(c.known(), t, true)
+		p, err = c.refuse(c.known(), t, true)
 	}
 	c.mu.Unlock()
 	c.box.deliver()

@@ -367,7 +367,7 @@ func (y *syncer) probe(ctx context.Context, c *Circuit, request Event) (Permit, 
 		c.d.grant, c.d.unused = "", 0
 		return c.permit(t, request.Lease, request.Until, true), nil
 	}
-	p, refusal, _ := c.refuse(c.known(), t, true)
+	p, refusal := c.refuse(c.known(), t, true)
 	return p, refusal
 }
 
