@@ -83,7 +83,10 @@ func New(cfg Config) (*Handler, error) {
 	mux.HandleFunc("GET /healthz", h.healthz)
 	mux.Handle("GET /metrics", h.authorized(h.metrics.handler()))
 	mux.Handle("GET /v1/circuits", h.authorized(http.HandlerFunc(h.circuits)))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	for _, path := range []string{"/healthz", "/metrics", "/v1/circuits"} {
+		mux.HandleFunc(path, onlyGet)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "nothing here: there are /metrics, /healthz and /v1/circuits")
 	})
 	h.serve = h.knownHost(http.NewCrossOriginProtection().Handler(mux))
@@ -108,6 +111,11 @@ func (h *Handler) circuits(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	writeJSON(w, http.StatusOK, h.report(ctx))
+}
+
+func onlyGet(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", "GET, HEAD")
+	fail(w, http.StatusMethodNotAllowed, "this is only for reading: want GET, have "+r.Method)
 }
 
 // authorized lets through who knows the token.
