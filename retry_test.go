@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var epoch = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
 func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
 	r := DefaultRetry()
@@ -30,7 +30,7 @@ func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
 func TestRetryNext(t *testing.T) {
 	r := Retry{Attempts: 3, Base: time.Second, Max: 4 * time.Second, Wait: 10 * time.Second}
 	failure := Result{Outcome: Failure, Class: ClassServer}
-	in := func(d time.Duration) time.Time { return epoch.Add(d) }
+	in := func(d time.Duration) time.Time { return noon.Add(d) }
 	tests := []struct {
 		name     string
 		attempts int
@@ -59,7 +59,7 @@ func TestRetryNext(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 50 { // the backoff is random
-				wait, ok := r.Next(tt.attempts, tt.res, epoch, tt.deadline)
+				wait, ok := r.Next(tt.attempts, tt.res, noon, tt.deadline)
 				if ok != tt.ok || wait < tt.least || wait > tt.most {
 					t.Fatalf("wait %v, %v; want %v to %v, %v", wait, ok, tt.least, tt.most, tt.ok)
 				}
@@ -92,37 +92,37 @@ func TestBudgetBoundsRetries(t *testing.T) {
 		return n
 	}
 	a := NewAllowance(Budget{Ratio: 0.2, PerMinute: 10})
-	if got := taken(a, epoch, 100); got != 10 {
+	if got := taken(a, noon, 100); got != 10 {
 		t.Errorf("without calls %d retries, want the 10 a minute", got)
 	}
 	for range 100 {
-		a.Called(epoch.Add(time.Second))
+		a.Called(noon.Add(time.Second))
 	}
-	if got := taken(a, epoch.Add(2*time.Second), 100); got != 20 {
+	if got := taken(a, noon.Add(2*time.Second), 100); got != 20 {
 		t.Errorf("100 calls allow %d further retries, want 20", got)
 	}
-	if got := taken(a, epoch.Add(54*time.Second), 1); got != 0 {
+	if got := taken(a, noon.Add(54*time.Second), 1); got != 0 {
 		t.Error("a retry of the last minute is forgotten early")
 	}
-	if got := taken(a, epoch.Add(66*time.Second), 100); got != 10 {
+	if got := taken(a, noon.Add(66*time.Second), 100); got != 10 {
 		t.Errorf("a minute later %d retries, want 10", got)
 	}
-	if got := taken(a, epoch.Add(time.Hour), 100); got != 10 {
+	if got := taken(a, noon.Add(time.Hour), 100); got != 10 {
 		t.Errorf("an hour later %d retries, want 10", got)
 	}
-	if got := taken(a, epoch, 100); got != 0 {
+	if got := taken(a, noon, 100); got != 0 {
 		t.Errorf("a clock set back gives %d retries, want none", got)
 	}
-	a.GiveBack(epoch.Add(time.Hour + 7*time.Second))
-	if got := taken(a, epoch.Add(time.Hour+8*time.Second), 100); got != 1 {
+	a.GiveBack(noon.Add(time.Hour + 7*time.Second))
+	if got := taken(a, noon.Add(time.Hour+8*time.Second), 100); got != 1 {
 		t.Errorf("after giving one back %d retries, want 1", got)
 	}
 }
 
 func TestBudgetOfZeroAllowsNoRetry(t *testing.T) {
 	a := NewAllowance(Budget{})
-	a.Called(epoch)
-	if a.Take(epoch) {
+	a.Called(noon)
+	if a.Take(noon) {
 		t.Error("a retry was allowed")
 	}
 }
