@@ -79,7 +79,7 @@ type State struct {
 	Votes   uint64   `json:"votes,omitempty"`   // results that voted since it last closed
 	Worked  uint64   `json:"worked,omitempty"`  // number of the last vote that worked
 	Streak  int      `json:"streak,omitempty"`  // failures in a row
-	Marks   []Mark   `json:"marks,omitempty"`   // newest failures, in the order they were folded
+	Marks   Marks    `json:"marks,omitempty"`   // newest failures, in the order they were folded
 	Windows []Window `json:"windows,omitempty"` // one per Rate and Slow rule
 
 	Checked     time.Time     `json:"checked_at,omitzero"`  // newest evidence; zero = unknown

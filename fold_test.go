@@ -1,0 +1,98 @@
+package fusebox_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// at reads a time of one fixed day: "12:09", "12:09:30", "12:09:30.5".
+func at(clock string) time.Time {
+	if strings.Count(clock, ":") == 1 {
+		clock += ":00"
+	}
+	t, err := time.Parse("2006-01-02 15:04:05", "2026-11-29 "+clock)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// An event of a call that was admitted in the given version.
+func failed(clock string, version uint64) fusebox.Event {
+	return fusebox.Event{At: at(clock), Outcome: fusebox.Failure, Class: fusebox.ClassServer, Admitted: true, Version: version}
+}
+
+func worked(clock string, version uint64) fusebox.Event {
+	return fusebox.Event{At: at(clock), Outcome: fusebox.Success, Admitted: true, Version: version}
+}
+
+// asks is a request for a probe's slot, with a lease until the given time.
+func asks(clock, token, until string) fusebox.Event {
+	e := fusebox.Event{Kind: fusebox.KindLease, Action: fusebox.ActionGranted, At: at(clock), Lease: token}
+	if until != "" {
+		e.Until = at(until)
+	}
+	return e
+}
+
+// probed is a probe's report.
+func probed(clock, token string, version uint64, o fusebox.Outcome) fusebox.Event {
+	return fusebox.Event{At: at(clock), Outcome: o, Admitted: true, Version: version, Lease: token}
+}
+
+func refused(clock string, n int, why fusebox.Reason) fusebox.Event {
+	return fusebox.Event{Kind: fusebox.KindDenied, At: at(clock), N: n, Reason: why}
+}
+
+func throttledUntil(clock, until string) fusebox.Event {
+	return fusebox.Event{At: at(clock), Outcome: fusebox.Throttled, Admitted: true, Until: at(until)}
+}
+
+func held(clock string, to fusebox.Phase, until string) fusebox.Event {
+	e := fusebox.Event{Kind: fusebox.KindHold, Action: fusebox.ActionHeld, At: at(clock), Phase: to}
+	if until != "" {
+		e.Until = at(until)
+	}
+	return e
+}
+
+func lifted(clock string) fusebox.Event {
+	return fusebox.Event{Kind: fusebox.KindHold, Action: fusebox.ActionLifted, At: at(clock)}
+}
+
+// rules is a policy of these rules with a cooldown of a minute and one probe.
+func rules(trip ...fusebox.Trip) fusebox.Policy {
+	return fusebox.Policy{
+		Trip: trip, OnClass: []fusebox.Class{fusebox.ClassAuth},
+		Cooldown: fusebox.Cooldown{After: time.Minute}, Probe: fusebox.Probe{Concurrent: 1, CloseAfter: 1},
+	}
+}
+
+func fold(p fusebox.Policy, s fusebox.State, events ...fusebox.Event) fusebox.State {
+	for _, e := range events {
+		s = fusebox.Fold(p, s, e)
+	}
+	return s
+}
+
+func want[T comparable](t *testing.T, what string, have, want T) {
+	t.Helper()
+	if have != want {
+		t.Errorf("%s: have %v, want %v", what, have, want)
+	}
+}
+
+func TestStateWritesMarksAsNumbers(t *testing.T) {
+	s := fold(rules(fusebox.Count(3, time.Hour)), fusebox.State{}, failed("12:01", 0), failed("12:02", 0))
+	b, err := json.Marshal(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(b), `"marks":[1795953660000000000,1,0,60000000000,1,0]`) {
+		t.Errorf("the marks are not three numbers each: %s", b)
+	}
+}
