@@ -251,7 +251,7 @@ func (s *State) applyLease(e *Event, t time.Time) {
 		}
 		return
 	}
-	if s.Hold != nil || e.Lease == "" || s.HasLease(e.Lease) {
+	if s.Hold != nil || t.Before(s.Throttled) || e.Lease == "" || s.HasLease(e.Lease) {
 		return
 	}
 	grant := Lease{Token: e.Lease, At: t, Until: e.Until, Worker: e.Worker, Pick: e.Pick}

@@ -96,3 +96,15 @@ func TestStateWritesMarksAsNumbers(t *testing.T) {
 		t.Errorf("the marks are not three numbers each: %s", b)
 	}
 }
+
+// Whoever asked may have looked just before another worker's 429 arrived.
+func TestNoProbeWhileThrottled(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	s := fold(p, fusebox.State{}, failed("12:00", 0), throttledUntil("12:00", "12:05"))
+	s = fold(p, s, asks("12:03", "early", ""))
+	want(t, "phase while throttled", s.Phase, fusebox.Open)
+	resort := asks("12:03", "resort", "")
+	resort.LastResort = true
+	want(t, "phase after a last resort while throttled", fold(p, s, resort).Phase, fusebox.Open)
+	want(t, "phase after the throttle", fold(p, s, asks("12:05", "later", "")).Phase, fusebox.HalfOpen)
+}
