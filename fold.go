@@ -338,7 +338,7 @@ func (s *State) hold(e *Event, t time.Time) {
 		s.Until = time.Time{}
 	} else {
 		until := s.Until
-		if s.Phase != Open || until.Before(t) {
+		if s.Phase != Open || !s.countsRefusals() && until.Before(t) {
 			until = t
 		}
 		s.move(Open, t, because("held open", e.Cause))
@@ -353,7 +353,7 @@ func (s *State) endHold(t time.Time) {
 	if s.Hold == nil || s.Hold.active(t) {
 		return
 	}
-	if s.Phase == Open && s.Hold.Until.After(s.Until) {
+	if s.Phase == Open && !s.countsRefusals() && s.Hold.Until.After(s.Until) {
 		s.Until = s.Hold.Until
 	}
 	s.Hold = nil

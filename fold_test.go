@@ -108,3 +108,17 @@ func TestNoProbeWhileThrottled(t *testing.T) {
 	want(t, "phase after a last resort while throttled", fold(p, s, resort).Phase, fusebox.Open)
 	want(t, "phase after the throttle", fold(p, s, asks("12:05", "later", "")).Phase, fusebox.HalfOpen)
 }
+
+func TestHoldLeavesCooldownByCalls(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	p.Cooldown = fusebox.Cooldown{Calls: 2}
+	open := fold(p, fusebox.State{}, failed("12:00", 0), refused("12:01", 1, fusebox.ReasonOpen))
+	for name, s := range map[string]fusebox.State{
+		"lifted":  fold(p, open, held("12:02", fusebox.Open, ""), refused("12:03", 5, fusebox.ReasonHeld), lifted("12:04")),
+		"run out": fold(p, open, held("12:02", fusebox.Open, "12:04"), refused("12:03", 5, fusebox.ReasonHeld)),
+	} {
+		want(t, name+": probe after one refusal of two", s.Decide(at("12:05")).Probe, false)
+		s = fold(p, s, refused("12:06", 1, fusebox.ReasonOpen))
+		want(t, name+": probe after two refusals", s.Decide(at("12:07")).Probe, true)
+	}
+}

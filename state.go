@@ -181,9 +181,13 @@ func (s *State) Decide(t time.Time) Decision {
 	return Decision{Go: true}
 }
 
+// countsRefusals reports whether an open circuit's cooldown is a number of
+// refused calls instead of a time.
+func (s *State) countsRefusals() bool { return s.Until.IsZero() }
+
 // due reports whether an open circuit may be probed at t.
 func (s *State) due(t time.Time) bool {
-	if s.Until.IsZero() {
+	if s.countsRefusals() {
 		return s.Refused >= s.Policy.Cooldown.Calls
 	}
 	return s.remaining(t) <= 0
