@@ -122,3 +122,19 @@ func TestHoldLeavesCooldownByCalls(t *testing.T) {
 		want(t, name+": probe after two refusals", s.Decide(at("12:07")).Probe, true)
 	}
 }
+
+func called(e fusebox.Event, run, call string) fusebox.Event {
+	e.Run, e.Call = run, call
+	return e
+}
+
+// Two reports of one exact call, of which the later one overtook the other.
+func TestDistinctSeesRepeatOutOfOrder(t *testing.T) {
+	p := rules(fusebox.Count(2, time.Minute))
+	p.Distinct = true
+	s := fold(p, fusebox.State{},
+		called(failed("12:00:05", 0), "r", "lookup(1)"), called(failed("12:00:04", 0), "r", "lookup(1)"))
+	want(t, "phase after one call twice", s.Phase, fusebox.Closed)
+	s = fold(p, s, called(failed("12:00:06", 0), "r", "lookup(2)"))
+	want(t, "phase after two calls", s.Phase, fusebox.Open)
+}

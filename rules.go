@@ -64,6 +64,7 @@ func callHash(run, call string) uint64 {
 // repeats reports whether a failure of that call still counts at t.
 func (s *State) repeats(call uint64, t time.Time) bool {
 	within, streak := s.Policy.horizon()
+	t = s.latest(within, t)
 	return slices.ContainsFunc(s.Marks, func(m Mark) bool {
 		if m.Call != call {
 			return false
@@ -233,7 +234,7 @@ func (s *State) tripIfMet(t time.Time, worked bool) {
 		rule := &s.Policy.Trip[i]
 		share := rule.isShare()
 		if share || !worked {
-			at := s.latest(rule, t)
+			at := s.latest(rule.within, t)
 			if count, met := s.measure(rule, window, at); met {
 				s.Failures, s.FailedProbes = count, 0
 				s.open(at, rule.Words())
@@ -247,12 +248,12 @@ func (s *State) tripIfMet(t time.Time, worked bool) {
 	s.prune(t)
 }
 
-// latest is the time at which rule is judged for an event of time t: reports
-// of parallel workers need not come in the order of their times, so it is the
-// newest time seen, unless that lies so far ahead that a clock must have been
-// set back since.
-func (s *State) latest(rule *Trip, t time.Time) time.Time {
-	if s.Latest.After(t) && s.Latest.Sub(t) <= rule.within {
+// latest is the time at which a rule over this window is judged for an event of
+// time t: reports of parallel workers need not come in the order of their times,
+// so it is the newest time seen, unless that lies so far ahead that a clock must
+// have been set back since.
+func (s *State) latest(within time.Duration, t time.Time) time.Time {
+	if s.Latest.After(t) && s.Latest.Sub(t) <= within {
 		return s.Latest
 	}
 	return t
@@ -310,7 +311,7 @@ func (s *State) CountAt(t time.Time) int {
 	count, window := 0, 0
 	for i := range s.Policy.Trip {
 		rule := &s.Policy.Trip[i]
-		n, _ := s.measure(rule, window, s.latest(rule, t))
+		n, _ := s.measure(rule, window, s.latest(rule.within, t))
 		if rule.isShare() {
 			window++
 		}
