@@ -138,3 +138,20 @@ func TestDistinctSeesRepeatOutOfOrder(t *testing.T) {
 	s = fold(p, s, called(failed("12:00:06", 0), "r", "lookup(2)"))
 	want(t, "phase after two calls", s.Phase, fusebox.Open)
 }
+
+// A count among the last results forgets failures for tripping long before
+// they leave the window in which a repeat of them is none.
+func TestDistinctRemembersBeyondTheThreshold(t *testing.T) {
+	for _, trip := range []fusebox.Trip{fusebox.Count(2, time.Minute).Of(2), fusebox.Rate(0.5, time.Minute, 2)} {
+		p := rules(trip)
+		p.Distinct = true
+		s := fold(p, fusebox.State{}, worked("12:00:00", 0), worked("12:00:00", 0), worked("12:00:00", 0))
+		for _, call := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			s = fold(p, s, called(failed("12:00:01", 0), "r", call), worked("12:00:01", 0), worked("12:00:01", 0))
+		}
+		votes := s.Votes
+		s = fold(p, s, called(failed("12:00:02", 0), "r", "a"))
+		want(t, trip.String()+": phase", s.Phase, fusebox.Closed)
+		want(t, trip.String()+": votes after a repeat", s.Votes, votes)
+	}
+}

@@ -82,15 +82,20 @@ func (p *Policy) horizon() (within time.Duration, streak bool) {
 	return within, streak
 }
 
+// distinctMarks is how many different failing calls Distinct remembers for a
+// rule that may see more failures in its window than it takes to trip.
+const distinctMarks = 64
+
 // marksNeeded is the number of failures that the rules must tell apart.
 func (p *Policy) marksNeeded() int {
 	n := 0
 	for i := range p.Trip {
-		switch t := &p.Trip[i]; {
-		case t.kind == tripCount:
+		t := &p.Trip[i]
+		if t.kind == tripCount || p.Distinct && t.kind == tripStreak {
 			n = max(n, t.n)
-		case p.Distinct:
-			n = max(n, min(t.n, 64))
+		}
+		if p.Distinct && (t.isShare() || t.of > 0) {
+			n = max(n, distinctMarks)
 		}
 	}
 	return n
