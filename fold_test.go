@@ -2,6 +2,7 @@ package fusebox_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +155,23 @@ func TestDistinctRemembersBeyondTheThreshold(t *testing.T) {
 		want(t, trip.String()+": phase", s.Phase, fusebox.Closed)
 		want(t, trip.String()+": votes after a repeat", s.Votes, votes)
 	}
+}
+
+// A run is recorded as one line but stands for calls whose ends are spread
+// evenly, the first and the last of them at its ends.
+func TestRunOfSuccessesFillsTheWindowAsItsCallsWould(t *testing.T) {
+	p := rules(fusebox.Rate(1, 20*time.Second, 100))
+	run := fusebox.Event{At: at("12:00:09.5"), Since: at("12:00:00.5"), N: 4}
+	var one, each fusebox.State
+	one = fold(p, one, run)
+	for _, clock := range []string{"12:00:00.5", "12:00:03.5", "12:00:06.5", "12:00:09.5"} {
+		each = fold(p, each, fusebox.Event{At: at(clock)})
+	}
+	if !reflect.DeepEqual(one.Windows, each.Windows) {
+		t.Errorf("window\nof the run   %+v\nof its calls %+v", one.Windows, each.Windows)
+	}
+	run.Since = at("11:59:00.5") // 4 calls, 23 s apart: only the last lies in the window
+	one = fold(p, fusebox.State{}, run)
+	want(t, "calls in the window of a longer run", one.Windows[0].Buckets[len(one.Windows[0].Buckets)-1], fusebox.Bucket{All: 1})
+	want(t, "buckets", len(one.Windows[0].Buckets), 1)
 }

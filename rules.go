@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -130,8 +131,7 @@ func (s *State) prune(t time.Time) {
 	s.Marks = kept
 }
 
-// fill counts n results in the windows of the ratios. A run is spread evenly
-// over the time from Since to At.
+// fill counts n results in the windows of the ratios.
 func (s *State) fill(e *Event, n int, failed bool) {
 	if e.At.After(e.clock()) {
 		return // a time in the future would push the present out of the window
@@ -159,16 +159,19 @@ func (w *Window) fill(within time.Duration, e *Event, n int, bad bool) {
 	last := bucketOf(e.At, within)
 	first := last
 	if n > 1 && !e.Since.IsZero() && e.Since.Before(e.At) {
-		first = bucketOf(e.Since, within)
+		first = max(bucketOf(e.Since, within), last-windowBuckets+1)
 	}
-	if last-first >= windowBuckets {
-		n = int(int64(n) * windowBuckets / (last - first + 1))
-		first = last - windowBuckets + 1
+	counted := 0
+	if first < last {
+		counted = endedBefore(e, n, first*bucketSize(within))
 	}
-	spread := last - first + 1
 	for b := first; b <= last; b++ {
-		i := b - first
-		part := int(int64(n)*(i+1)/spread - int64(n)*i/spread)
+		ended := n
+		if b < last {
+			ended = endedBefore(e, n, (b+1)*bucketSize(within))
+		}
+		part := ended - counted
+		counted = ended
 		if bad {
 			w.add(b, part, part, e.Admitted)
 		} else {
@@ -177,8 +180,26 @@ func (w *Window) fill(within time.Duration, e *Event, n int, bad bool) {
 	}
 }
 
+// endedBefore returns how many of a run's n calls ended before t, in
+// nanoseconds since the epoch: their ends are spread evenly from Since to At,
+// both included.
+func endedBefore(e *Event, n int, t int64) int {
+	since := e.Since.UnixNano()
+	if t <= since {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(t-since), uint64(n-1))
+	before, rest := bits.Div64(hi, lo, uint64(e.At.UnixNano()-since))
+	if rest > 0 {
+		before++
+	}
+	return int(before)
+}
+
+func bucketSize(within time.Duration) int64 { return max(int64(within)/windowBuckets, 1) }
+
 func bucketOf(t time.Time, within time.Duration) int64 {
-	size := max(int64(within)/windowBuckets, 1)
+	size := bucketSize(within)
 	ns := t.UnixNano()
 	b := ns / size
 	if ns%size < 0 {
