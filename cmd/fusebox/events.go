@@ -178,10 +178,10 @@ func (a *app) followEvents(ctx context.Context, r *eventReader) error {
 			return nil
 		case err := <-watched:
 			watched <- err
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || err == nil {
 				return nil
 			}
-			return fmt.Errorf("watching the store ended: %w", err)
+			return fmt.Errorf("watching the store: %w", err)
 		case <-changed:
 		}
 	}

@@ -28,7 +28,7 @@ type record struct {
 	Counted bool          `json:"counted"`
 	Effect  string        `json:"effect,omitempty"`
 
-	mark uint64 // its number among the marks; 0 = left none
+	mark bool // a failure that the rules look at
 }
 
 // explain folds the circuit's log again.
@@ -39,7 +39,7 @@ func explain(ctx context.Context, store fusebox.Store, circuit string) (*explana
 	}
 	x := &explanation{Status: now.StatusAt(circuit, now.Clock()), Records: []record{}}
 	x.Policy = x.Status.Policy.Words()
-	var s fusebox.State
+	s := fusebox.State{Policy: now.Policy, Seed: now.Seed} // for lines that say nothing of it
 	for e, err := range store.Evidence(ctx, circuit, time.Time{}) {
 		if errors.Is(err, fusebox.ErrMalformed) {
 			x.Malformed++
@@ -51,7 +51,10 @@ func explain(ctx context.Context, store fusebox.Store, circuit string) (*explana
 		e.Circuit = circuit
 		s = x.fold(s, e)
 	}
-	x.countMarks(&s)
+	x.trim()
+	if s.Phase == fusebox.Closed {
+		x.countNewest(x.Status.Failures)
+	}
 	return x, nil
 }
 
@@ -66,52 +69,43 @@ func (x *explanation) fold(before fusebox.State, e fusebox.Event) fusebox.State 
 	}
 	e.State = nil
 	r := record{Event: e, Effect: effect(&before, &after, &e)}
-	if n := len(after.Marks); n > 0 && after.Votes > before.Votes && after.Marks[n-1].Vote == after.Votes {
-		r.mark = after.Votes
-	}
+	r.mark = after.Streak > before.Streak
 	transition, moved := fusebox.Changed(e.Circuit, &before, &after)
 	if moved {
 		r.Counted = true
 		if transition.From == fusebox.Closed && transition.To == fusebox.Open {
-			x.countLast(transition.Failures, &r)
+			earlier := transition.Failures
+			if e.Kind == fusebox.KindEvidence {
+				earlier-- // this record is the last of them
+			}
+			x.countNewest(earlier)
 		}
-		if transition.To == fusebox.Closed { // what came before counts no more
+		if transition.To == fusebox.Closed && after.Votes == 0 { // what came before counts no more
 			x.Records, x.Omitted = x.Records[:0], 0
 		}
 	}
 	if e.Kind == fusebox.KindTransition || e.Kind == fusebox.KindCheckpoint && !moved {
 		return after // tells of what the record before it did
 	}
-	if len(x.Records) == maxRecords {
-		x.Records = append(x.Records[:0], x.Records[1:]...)
-		x.Omitted++
-	}
 	x.Records = append(x.Records, r)
+	if len(x.Records) == 2*maxRecords {
+		x.trim()
+	}
 	return after
 }
 
-// countLast says that the newest n failures opened the circuit, the record
-// that is about to be added among them.
-func (x *explanation) countLast(n int, last *record) {
-	if last.Event.Kind == fusebox.KindEvidence {
-		n--
-	}
-	for i := len(x.Records) - 1; i >= 0 && n > 0; i-- {
-		if r := &x.Records[i]; r.mark > 0 {
-			r.Counted = true
-			n--
-		}
+// trim leaves the newest records.
+func (x *explanation) trim() {
+	if extra := len(x.Records) - maxRecords; extra > 0 {
+		x.Records = append(x.Records[:0], x.Records[extra:]...)
+		x.Omitted += extra
 	}
 }
 
-// countMarks says, of a closed circuit, which failures count towards opening.
-func (x *explanation) countMarks(s *fusebox.State) {
-	if s.Phase != fusebox.Closed {
-		return
-	}
-	n := x.Status.Failures
+// countNewest marks the newest n failures as the ones that counted.
+func (x *explanation) countNewest(n int) {
 	for i := len(x.Records) - 1; i >= 0 && n > 0; i-- {
-		if r := &x.Records[i]; r.mark > 0 {
+		if r := &x.Records[i]; r.mark {
 			r.Counted = true
 			n--
 		}
@@ -167,7 +161,7 @@ func evidenceEffect(before, after *fusebox.State, e *fusebox.Event) string {
 		return "no vote: a repeat, or from before"
 	case after.Votes == before.Votes:
 		return "no vote: from before"
-	case after.Streak > before.Streak, len(after.Marks) > len(before.Marks):
+	case after.Streak > before.Streak:
 		return "a failure"
 	case e.Outcome == fusebox.Failure:
 		return "slower than the failures that count: a call that worked"

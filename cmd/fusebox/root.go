@@ -65,6 +65,7 @@ tells the caller what to do instead.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
+		a.doctorCommand(),
 		a.statusCommand(),
 		a.whyCommand(),
 		a.eventsCommand(),

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Show every backend and circuit, and what is wrong",
+		Long: `Show every backend and circuit: unknown apart from down, up, throttled and held;
+failures, latency, when it was last checked and its last error; lines of the log
+that could not be read; and each policy in words, with what its threshold comes
+to over the workers that were seen. It only reads.
+
+The exit code is 1 when something is down.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			store, err := a.openStore(c.Context())
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			d, err := a.diagnose(c.Context(), store)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.printJSON(d)
+			} else {
+				a.printDiagnosis(d)
+			}
+			if err == nil && d.Down {
+				err = exitWith(exitFailed)
+			}
+			return err
+		},
+	}
+}
+
+// diagnosis is what doctor finds.
+type diagnosis struct {
+	Store     string              `json:"store"`
+	Down      bool                `json:"down"` // something is
+	Backends  []backendDiagnosis  `json:"backends"`
+	Circuits  []circuitDiagnosis  `json:"circuits"`
+	Runs      []fusebox.RunStatus `json:"runs"`
+	Workers   []string            `json:"workers"`   // that reported, as far as the logs go back
+	Malformed int                 `json:"malformed"` // lines of the logs that are no records
+}
+
+// circuitDiagnosis is a circuit's status and what doctor adds to it.
+type circuitDiagnosis struct {
+	fusebox.Status
+	circuitFindings
+}
+
+type circuitFindings struct {
+	Condition string   `json:"condition"`
+	Words     []string `json:"policy"`
+	Malformed int      `json:"malformed"`
+
+	// Threshold is the number of failures that open the circuit; 0 where the
+	// policy counts shares only. Workers share a store, so it is what the
+	// dependency gets to see; were each to count alone, it would be Unshared.
+	Threshold int `json:"effective_threshold"`
+	Workers   int `json:"workers"`
+	Unshared  int `json:"unshared_threshold"`
+}
+
+// MarshalJSON writes the status object with the findings among its fields.
+func (c circuitDiagnosis) MarshalJSON() ([]byte, error) {
+	status, err := json.Marshal(c.Status)
+	if err != nil {
+		return nil, err
+	}
+	findings, err := json.Marshal(c.circuitFindings)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(bytes.TrimSuffix(status, []byte("}")), []byte(","), findings[1:]), nil
+}
+
+// backendDiagnosis is a backend's health, from its circuits.
+type backendDiagnosis struct {
+	Backend   string     `json:"backend"`
+	URL       string     `json:"url"`
+	Condition string     `json:"condition"`
+	Failures  int        `json:"failures"`
+	Latency   *float64   `json:"latency_ms"`
+	CheckedAt *time.Time `json:"checked_at"`
+	Since     *time.Time `json:"since"`
+	LastError string     `json:"last_error"`
+	Circuits  []string   `json:"circuits"`
+}
+
+func (a *app) diagnose(ctx context.Context, store fusebox.Store) (*diagnosis, error) {
+	report, err := fusebox.ReadReport(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	address, _, err := a.storeAddress()
+	if err != nil {
+		return nil, err
+	}
+	d := &diagnosis{Store: redactURL(address), Backends: []backendDiagnosis{}, Circuits: []circuitDiagnosis{},
+		Runs: report.Runs, Workers: []string{}}
+	for _, s := range report.Circuits {
+		c := circuitDiagnosis{Status: s, circuitFindings: circuitFindings{Condition: conditionOf(&s), Words: s.Policy.Words()}}
+		workers, malformed, err := readLog(ctx, store, s.Circuit)
+		if err != nil {
+			return nil, err
+		}
+		c.Malformed, c.Workers = malformed, len(workers)
+		c.Threshold = threshold(s.Policy)
+		c.Unshared = c.Threshold * max(c.Workers, 1)
+		d.Circuits = append(d.Circuits, c)
+		d.Malformed += malformed
+		d.Workers = append(d.Workers, workers...)
+		d.Down = d.Down || s.Health == fusebox.Down
+	}
+	slices.Sort(d.Workers)
+	d.Workers = slices.Compact(d.Workers)
+	return d, nil
+}
+
+// readLog returns who reported to a circuit's log, and how many of its lines
+// are no records.
+func readLog(ctx context.Context, store fusebox.Store, circuit string) (workers []string, malformed int, err error) {
+	seen := map[string]bool{}
+	for e, err := range store.Evidence(ctx, circuit, time.Time{}) {
+		switch {
+		case errors.Is(err, fusebox.ErrMalformed):
+			malformed++
+		case err != nil:
+			return nil, 0, err
+		case e.Worker != "" && e.Kind == fusebox.KindEvidence && !seen[e.Worker]:
+			seen[e.Worker] = true
+			workers = append(workers, e.Worker)
+		}
+	}
+	return workers, malformed, nil
+}
+
+// threshold is the least number of failures that opens a circuit; 0 where
+// nothing is counted.
+func threshold(p fusebox.Policy) int {
+	least := 0
+	for _, t := range p.Trip {
+		if n, counted := t.Threshold(); counted && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+func (a *app) printDiagnosis(d *diagnosis) {
+	now := time.Now()
+	a.printf("store %s\n\n", d.Store)
+	if len(d.Backends) > 0 {
+		a.printTable(backendTable(d.Backends, now))
+		a.printf("\n")
+	}
+	if len(d.Circuits) == 0 {
+		a.printf("No circuit has any evidence yet: everything is unknown, and usable.\n")
+	} else {
+		statuses := make([]fusebox.Status, len(d.Circuits))
+		for i := range d.Circuits {
+			statuses[i] = d.Circuits[i].Status
+		}
+		a.printTable(circuitTable(statuses, now))
+	}
+	if len(d.Runs) > 0 {
+		a.printf("\n")
+		a.printTable(runTable(d.Runs, now))
+	}
+	a.printPolicies(d.Circuits)
+	for _, c := range d.Circuits {
+		if c.Malformed > 0 {
+			a.printf("\n%s: %s skipped\n", c.Circuit, countOf(c.Malformed, "malformed line"))
+		}
+	}
+	for _, c := range d.Circuits {
+		if c.Local {
+			a.printf("\n%s: the store is out of reach, local since %s\n", c.Circuit, clock(c.LocalSince))
+		}
+	}
+}
+
+// printPolicies says each policy in words once, for all circuits that have it.
+func (a *app) printPolicies(circuits []circuitDiagnosis) {
+	type user struct {
+		words string
+		names []string
+	}
+	var users []user
+	for _, c := range circuits {
+		words := "  " + strings.Join(c.Words, "\n  ") + "\n  " + thresholdWords(&c.circuitFindings)
+		i := slices.IndexFunc(users, func(u user) bool { return u.words == words })
+		if i < 0 {
+			i = len(users)
+			users = append(users, user{words: words})
+		}
+		users[i].names = append(users[i].names, printable(c.Circuit))
+	}
+	for _, u := range users {
+		a.printf("\n%s\n%s\n", a.paint(bold, strings.Join(u.names, ", ")), u.words)
+	}
+}
+
+func thresholdWords(c *circuitFindings) string {
+	switch {
+	case c.Threshold == 0:
+		return "no count of failures opens it"
+	case c.Workers < 2:
+		return fmt.Sprintf("effective threshold: %s", countOf(c.Threshold, "failure"))
+	}
+	return fmt.Sprintf("effective threshold: %s over the %d workers that share the store (were each to count alone: %d)",
+		countOf(c.Threshold, "failure"), c.Workers, c.Unshared)
+}
+
+func backendTable(backends []backendDiagnosis, now time.Time) *table {
+	t := &table{}
+	t.row("BACKEND", "HEALTH", "FAILURES", "LATENCY", "CHECKED", "LAST ERROR", "URL")
+	for _, b := range backends {
+		latency, checked := "", ""
+		if b.Latency != nil {
+			latency = roughly(time.Duration(*b.Latency * float64(time.Millisecond)))
+		}
+		if b.CheckedAt != nil {
+			checked = ago(*b.CheckedAt, now)
+		}
+		t.row(b.Backend, cell{b.Condition, conditionColours[b.Condition]}, b.Failures, latency, checked, b.LastError, b.URL)
+	}
+	return t
+}
