@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// statusOverloaded is what some providers answer beside 503.
+const statusOverloaded = 529
+
+// Classify says what a response means by its status:
+//
+//	1xx, 2xx, 3xx       success
+//	401, 403, 407       failure of class auth
+//	408                 failure of class timeout
+//	429                 throttled, until its Retry-After if it has one
+//	503, 529            throttled if it has a Retry-After, else failure of class overloaded
+//	other 4xx           rejected: the host answered, the request was wrong
+//	other 5xx           failure of class server
+//
+// It leaves the body alone. Use it inside a Config.Classify of your own for the
+// statuses that mean nothing special to you.
+func Classify(resp *http.Response) fusebox.Result {
+	status := resp.StatusCode
+	switch {
+	case status < 400:
+		return fusebox.Result{Outcome: fusebox.Success}
+	case status == http.StatusTooManyRequests:
+		notBefore, _ := retryAfter(resp.Header)
+		return fusebox.Result{Outcome: fusebox.Throttled, NotBefore: notBefore, Err: statusError(status)}
+	case status == http.StatusServiceUnavailable, status == statusOverloaded:
+		if notBefore, ok := retryAfter(resp.Header); ok {
+			return fusebox.Result{Outcome: fusebox.Throttled, NotBefore: notBefore, Err: statusError(status)}
+		}
+		return failure(fusebox.ClassOverloaded, statusError(status))
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+		return failure(fusebox.ClassAuth, statusError(status))
+	case status == http.StatusRequestTimeout:
+		return failure(fusebox.ClassTimeout, statusError(status))
+	case status < 500:
+		return fusebox.Result{Outcome: fusebox.Rejected, Err: statusError(status)}
+	}
+	return failure(fusebox.ClassServer, statusError(status))
+}
+
+func statusError(status int) error {
+	if text := http.StatusText(status); text != "" {
+		return fmt.Errorf("HTTP status %d %s", status, text)
+	}
+	return fmt.Errorf("HTTP status %d", status)
+}
+
+func failure(c fusebox.Class, err error) fusebox.Result {
+	return fusebox.Result{Outcome: fusebox.Failure, Class: c, Err: err}
+}
+
+// failedToSend says what it means that the base returned err and no response.
+func failedToSend(ctx context.Context, err error) fusebox.Result {
+	r := fusebox.Classify(ctx, err)
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case r.Class != fusebox.ClassTool:
+	case errors.As(err, &certificate):
+		r.Class = fusebox.ClassConnect
+	default:
+		r.Class = fusebox.ClassReset
+	}
+	return r
+}
+
+// brokeOff says what it means that a body ended with err.
+func brokeOff(ctx context.Context, err error) fusebox.Result {
+	r := fusebox.Classify(ctx, err)
+	if r.Class == fusebox.ClassTool || r.Class == fusebox.ClassReset {
+		r.Class = fusebox.ClassStream
+	}
+	return r
+}
