@@ -3,6 +3,7 @@ module github.com/fusebox-go/fusebox
 go 1.26.0
 
 require (
+	github.com/google/jsonschema-go v0.4.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/spf13/cobra v1.10.2
 	pgregory.net/rapid v1.3.0
