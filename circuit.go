@@ -33,14 +33,16 @@ type detail struct {
 	told  State       // phase and version that listeners were told last
 
 	// With a store only.
-	shared  State    // as the store knows it
-	pending []Event  // this process's events that the store has not acknowledged
-	sent    int      // of these, how many are on their way
-	retired []*epoch // replaced epochs, for results that met them just then
-	asking  bool     // a probe was asked of the store
-	unused  int      // grants that came too late for their call, in a row
-	grant   string   // such a grant's token
-	io      sync.Mutex
+	shared  State         // as the store knows it
+	pending []Event       // this process's events that the store has not acknowledged
+	sent    int           // of these, how many are on their way
+	busy    bool          // an exchange with the store is under way
+	seen    State         // newest state that was watched meanwhile
+	retired []*epoch      // replaced epochs, for results that met them just then
+	asking  bool          // a probe was asked of the store
+	unused  int           // grants that came too late for their call, in a row
+	grant   string        // such a grant's token
+	io      chan struct{} // one exchange with the store at a time
 }
 
 // Name returns the canonical name.
@@ -225,9 +227,6 @@ func (c *Circuit) report(p Permit, t time.Time, r Result, live bool) {
 	}
 	c = c.lock()
 	c.collect(t)
-	if e.Version != c.known().Version {
-		e.Late = true
-	}
 	c.fold(t, live, e)
 	c.mu.Unlock()
 	c.box.deliver()
@@ -246,6 +245,9 @@ func (c *Circuit) known() *State {
 func (c *Circuit) detailed() *detail {
 	if c.d == nil {
 		c.d = &detail{state: State{Policy: *c.policy, Seed: rand.Uint64() >> 11}}
+		if c.box.sync != nil {
+			c.d.io = make(chan struct{}, 1)
+		}
 	}
 	return c.d
 }
@@ -262,6 +264,9 @@ func (c *Circuit) fold(t time.Time, live bool, e Event) {
 func (c *Circuit) take(e Event) {
 	d := c.detailed()
 	e.Circuit = c.name
+	if !c.box.joined() { // else the store judges, which may know more
+		e.MarkLate(&d.state)
+	}
 	if e.Worker == "" {
 		e.Worker = c.box.cfg.Worker
 	}
@@ -344,7 +349,6 @@ func (c *Circuit) run(e *epoch, t time.Time, n, elapsed int64) Event {
 			run.Since = c.d.since
 		}
 	}
-	run.Late = e.version != c.known().Version
 	return run
 }
 

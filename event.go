@@ -87,3 +87,15 @@ func (e *Event) clock() time.Time {
 
 // start returns when the call began that e reports.
 func (e *Event) start() time.Time { return e.At.Add(-e.Elapsed) }
+
+// MarkLate sets Late on a result that has no vote in s, the state before it:
+// its call was admitted in another version, or its lease was taken over.
+// Stores call it before they fold and record an event.
+func (e *Event) MarkLate(s *State) {
+	if e.Kind != KindEvidence || !e.Admitted {
+		return
+	}
+	if e.Version != s.Version || e.Lease != "" && !s.HasLease(e.Lease) {
+		e.Late = true
+	}
+}

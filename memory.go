@@ -17,6 +17,9 @@ const maxMemoryLog = 10_000
 // Memory is a [Store] in memory: for several boxes in one process, and for
 // tests. Make one with [NewMemory].
 type Memory struct {
+	// Clock is the store's clock; nil = time.Now. Set it before the first use.
+	Clock func() time.Time
+
 	mu       sync.Mutex
 	circuits map[string]*memoryCircuit
 	watchers map[int]chan struct{}
@@ -34,6 +37,13 @@ func NewMemory() *Memory {
 	return &Memory{circuits: map[string]*memoryCircuit{}, watchers: map[int]chan struct{}{}}
 }
 
+func (m *Memory) now() time.Time {
+	if m.Clock != nil {
+		return m.Clock().Round(0).UTC()
+	}
+	return time.Now().Round(0).UTC()
+}
+
 // Apply implements [Store].
 func (m *Memory) Apply(ctx context.Context, circuit string, p Policy, events ...Event) (State, error) {
 	if err := ctx.Err(); err != nil {
@@ -48,7 +58,7 @@ func (m *Memory) Apply(ctx context.Context, circuit string, p Policy, events ...
 	if m.closed {
 		return State{}, fmt.Errorf("memory store: %w", ErrClosed)
 	}
-	now := time.Now().Round(0).UTC()
+	now := m.now()
 	c := m.circuits[name]
 	if c == nil {
 		c = &memoryCircuit{state: State{Seed: rand.Uint64() >> 11}}
@@ -65,6 +75,7 @@ func (m *Memory) Apply(ctx context.Context, circuit string, p Policy, events ...
 		if e.At.After(now) {
 			e.Seen = now
 		}
+		e.MarkLate(&c.state)
 		before := c.state
 		c.state = Fold(p, c.state, e)
 		c.log = append(c.log, e)
@@ -119,7 +130,7 @@ func (m *Memory) newer(seen map[string]uint64) map[string]State {
 		if c.state.Revision > seen[name] {
 			seen[name] = c.state.Revision
 			s := c.state.clone()
-			s.Now = time.Now().Round(0).UTC()
+			s.Now = m.now()
 			states[name] = s
 		}
 	}

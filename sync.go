@@ -203,42 +203,59 @@ func (y *syncer) exchange(ctx context.Context, c *Circuit, extra ...Event) error
 	c.mu.Lock()
 	d := c.detailed()
 	c.mu.Unlock()
-	d.io.Lock()
-	defer d.io.Unlock()
+	select {
+	case d.io <- struct{}{}:
+		defer func() { <-d.io }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 
 	c.mu.Lock()
 	c.collect(y.box.now())
 	batch := slices.Concat(d.pending, extra)
-	d.sent = len(d.pending)
+	d.sent, d.busy = len(d.pending), true
 	ahead := y.local.Load()
 	c.mu.Unlock()
 
+	s, recorded, err := y.send(ctx, c, batch, ahead)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if recorded {
+		d.pending = slices.Delete(d.pending, 0, d.sent)
+	}
+	d.sent, d.busy = 0, false
+	if err != nil {
+		d.seen = State{}
+		return err
+	}
+	if d.seen.Revision > s.Revision { // somebody wrote after us, and knew of our events
+		s = d.seen
+	}
+	d.seen = State{}
+	c.adopt(s)
+	return nil
+}
+
+// send has the store fold the batch; recorded says that it did, whatever the
+// error. A store that has lost what was known is given it back.
+func (y *syncer) send(ctx context.Context, c *Circuit, batch []Event, ahead bool) (s State, recorded bool, err error) {
 	offset := time.Duration(y.offset.Load())
 	for i := range batch {
 		batch[i].shift(offset)
 	}
-	s, err := y.store.Apply(ctx, c.name, *c.policy, batch...)
-	if err != nil {
-		c.mu.Lock()
-		d.sent = 0
-		c.mu.Unlock()
-		return err
+	if s, err = y.store.Apply(ctx, c.name, *c.policy, batch...); err != nil {
+		return State{}, false, err
 	}
 	y.compareClocks(&s)
 	if better, lost := c.better(s, ahead); lost {
 		better.shift(time.Duration(y.offset.Load()))
 		checkpoint := Event{Kind: KindCheckpoint, At: s.Now, State: &better, Worker: y.box.cfg.Worker, Cause: "the store had lost it"}
 		if s, err = y.store.Apply(ctx, c.name, *c.policy, checkpoint); err != nil {
-			return err
+			return State{}, true, err
 		}
 	}
 	y.found()
-	c.mu.Lock()
-	d.pending = slices.Delete(d.pending, 0, d.sent)
-	d.sent = 0
-	c.adopt(s)
-	c.mu.Unlock()
-	return nil
+	return s, true, nil
 }
 
 // better returns the state that the store has lost, if it has: the one known
@@ -277,8 +294,12 @@ func (y *syncer) watch() {
 				return
 			}
 			c.mu.Lock()
-			if !c.gone && s.Revision > c.detailed().shared.Revision {
-				y.compareClocks(&s)
+			y.compareClocks(&s)
+			switch d := c.detailed(); {
+			case c.gone || s.Revision <= d.shared.Revision:
+			case d.busy: // it may hold events of ours that are not acknowledged yet
+				d.seen = s
+			default:
 				c.adopt(s)
 			}
 			c.mu.Unlock()
