@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +55,7 @@ type diagnosis struct {
 	Backends  []backendDiagnosis  `json:"backends"`
 	Circuits  []circuitDiagnosis  `json:"circuits"`
 	Runs      []fusebox.RunStatus `json:"runs"`
-	Workers   []string            `json:"workers"`   // that reported, as far as the logs go back
+	Workers   []string            `json:"workers"`   // that reported lately
 	Malformed int                 `json:"malformed"` // lines of the logs that are no records
 }
 
@@ -70,13 +69,7 @@ type circuitFindings struct {
 	Condition string   `json:"condition"`
 	Words     []string `json:"policy"`
 	Malformed int      `json:"malformed"`
-
-	// Threshold is the number of failures that open the circuit; 0 where the
-	// policy counts shares only. Workers share a store, so it is what the
-	// dependency gets to see; were each to count alone, it would be Unshared.
-	Threshold int `json:"effective_threshold"`
-	Workers   int `json:"workers"`
-	Unshared  int `json:"unshared_threshold"`
+	thresholds
 }
 
 // MarshalJSON writes the status object with the findings among its fields.
@@ -118,13 +111,11 @@ func (a *app) diagnose(ctx context.Context, store fusebox.Store) (*diagnosis, er
 		Runs: report.Runs, Workers: []string{}}
 	for _, s := range report.Circuits {
 		c := circuitDiagnosis{Status: s, circuitFindings: circuitFindings{Condition: conditionOf(&s), Words: s.Policy.Words()}}
-		workers, malformed, err := readLog(ctx, store, s.Circuit)
+		workers, malformed, err := readLog(ctx, store, s.Circuit, time.Now())
 		if err != nil {
 			return nil, err
 		}
-		c.Malformed, c.Workers = malformed, len(workers)
-		c.Threshold = threshold(s.Policy)
-		c.Unshared = c.Threshold * max(c.Workers, 1)
+		c.Malformed, c.thresholds = malformed, thresholdsOf(s.Policy, len(workers))
 		d.Circuits = append(d.Circuits, c)
 		d.Malformed += malformed
 		d.Workers = append(d.Workers, workers...)
@@ -135,9 +126,12 @@ func (a *app) diagnose(ctx context.Context, store fusebox.Store) (*diagnosis, er
 	return d, nil
 }
 
-// readLog returns who reported to a circuit's log, and how many of its lines
-// are no records.
-func readLog(ctx context.Context, store fusebox.Store, circuit string) (workers []string, malformed int, err error) {
+// lately is how far back a worker counts as one that reports.
+const lately = time.Hour
+
+// readLog returns who reported to a circuit's log lately, and how many of its
+// lines are no records.
+func readLog(ctx context.Context, store fusebox.Store, circuit string, now time.Time) (workers []string, malformed int, err error) {
 	seen := map[string]bool{}
 	for e, err := range store.Evidence(ctx, circuit, time.Time{}) {
 		switch {
@@ -145,24 +139,12 @@ func readLog(ctx context.Context, store fusebox.Store, circuit string) (workers 
 			malformed++
 		case err != nil:
 			return nil, 0, err
-		case e.Worker != "" && e.Kind == fusebox.KindEvidence && !seen[e.Worker]:
+		case e.Worker != "" && e.Kind == fusebox.KindEvidence && e.At.After(now.Add(-lately)) && !seen[e.Worker]:
 			seen[e.Worker] = true
 			workers = append(workers, e.Worker)
 		}
 	}
 	return workers, malformed, nil
-}
-
-// threshold is the least number of failures that opens a circuit; 0 where
-// nothing is counted.
-func threshold(p fusebox.Policy) int {
-	least := 0
-	for _, t := range p.Trip {
-		if n, counted := t.Threshold(); counted && (least == 0 || n < least) {
-			least = n
-		}
-	}
-	return least
 }
 
 func (a *app) printDiagnosis(d *diagnosis) {
@@ -206,7 +188,10 @@ func (a *app) printPolicies(circuits []circuitDiagnosis) {
 	}
 	var users []user
 	for _, c := range circuits {
-		words := "  " + strings.Join(c.Words, "\n  ") + "\n  " + thresholdWords(&c.circuitFindings)
+		words := "  " + strings.Join(c.Words, "\n  ")
+		if threshold := c.thresholds.words(); threshold != "" {
+			words += "\n  " + threshold
+		}
 		i := slices.IndexFunc(users, func(u user) bool { return u.words == words })
 		if i < 0 {
 			i = len(users)
@@ -217,17 +202,6 @@ func (a *app) printPolicies(circuits []circuitDiagnosis) {
 	for _, u := range users {
 		a.printf("\n%s\n%s\n", a.paint(bold, strings.Join(u.names, ", ")), u.words)
 	}
-}
-
-func thresholdWords(c *circuitFindings) string {
-	switch {
-	case c.Threshold == 0:
-		return "no count of failures opens it"
-	case c.Workers < 2:
-		return fmt.Sprintf("effective threshold: %s", countOf(c.Threshold, "failure"))
-	}
-	return fmt.Sprintf("effective threshold: %s over the %d workers that share the store (were each to count alone: %d)",
-		countOf(c.Threshold, "failure"), c.Workers, c.Unshared)
 }
 
 func backendTable(backends []backendDiagnosis, now time.Time) *table {
