@@ -17,7 +17,7 @@ const statusOverloaded = 529
 //
 //	1xx, 2xx, 3xx       success
 //	401, 403, 407       failure of class auth
-//	408                 failure of class timeout
+//	408, 504            failure of class timeout
 //	429                 throttled, until its Retry-After if it has one
 //	503, 529            throttled if it has a Retry-After, else failure of class overloaded
 //	other 4xx           rejected: the host answered, the request was wrong
@@ -40,7 +40,7 @@ func Classify(resp *http.Response) fusebox.Result {
 		return failure(fusebox.ClassOverloaded, statusError(status))
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
 		return failure(fusebox.ClassAuth, statusError(status))
-	case status == http.StatusRequestTimeout:
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
 		return failure(fusebox.ClassTimeout, statusError(status))
 	case status < 500:
 		return fusebox.Result{Outcome: fusebox.Rejected, Err: statusError(status)}

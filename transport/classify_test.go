@@ -29,7 +29,7 @@ func TestClassify(t *testing.T) {
 		{500, fusebox.Failure, fusebox.ClassServer},
 		{502, fusebox.Failure, fusebox.ClassServer},
 		{503, fusebox.Failure, fusebox.ClassOverloaded},
-		{504, fusebox.Failure, fusebox.ClassServer},
+		{504, fusebox.Failure, fusebox.ClassTimeout},
 		{529, fusebox.Failure, fusebox.ClassOverloaded},
 		{599, fusebox.Failure, fusebox.ClassServer},
 	}
