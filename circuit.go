@@ -32,6 +32,8 @@ type detail struct {
 	since time.Time   // when the present run of successes began
 	told  State       // phase and version that listeners were told last
 
+	rawError, errorText string // of the last error
+
 	// With a store only.
 	shared  State         // as the store knows it
 	pending []Event       // this process's events that the store has not acknowledged
@@ -204,9 +206,9 @@ func (c *Circuit) overdue(p Permit, f *flight) {
 	f.counted = true
 	f.mu.Unlock()
 	t := c.box.now()
-	e := p.event(t, Result{Outcome: Failure, Class: ClassTimeout,
-		Err: fmt.Errorf("still running after %s", shortDuration(c.policy.Overdue))})
+	e := p.event(t, Result{Outcome: Failure, Class: ClassTimeout})
 	e.Overdue = true
+	e.Error = "still running after " + shortDuration(c.policy.Overdue)
 	c = c.lock()
 	c.fold(t, true, e)
 	c.mu.Unlock()
@@ -226,10 +228,27 @@ func (c *Circuit) report(p Permit, t time.Time, r Result, live bool) {
 		}
 	}
 	c = c.lock()
-	c.collect(t)
+	e.Error = c.errorText(r.Err)
 	c.fold(t, live, e)
 	c.mu.Unlock()
 	c.box.deliver()
+}
+
+// errorText is ErrorText, which costs as much as all the rest of a failure, for
+// errors that mostly repeat. The caller holds the lock.
+func (c *Circuit) errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	d, raw := c.detailed(), err.Error()
+	if raw != d.rawError {
+		d.errorText = ErrorText(err)
+		d.rawError = ""
+		if len(raw) <= 4*maxErrorText {
+			d.rawError = raw
+		}
+	}
+	return d.errorText
 }
 
 // known is the state as this process knows it. The caller holds the lock and

@@ -188,3 +188,20 @@ func BenchmarkDo(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkFailure(b *testing.B) {
+	box := newBox(b, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) {
+		p.Trip = []fusebox.Trip{fusebox.Count(1000, time.Nanosecond*1e6).Of(1000)}
+	})})
+	c := circuit(b, box, "model/a")
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		p, err := c.Allow(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Done(fusebox.Result{Outcome: fusebox.Failure, Class: fusebox.ClassReset, Err: errBroken})
+		succeed(b, c)
+	}
+}

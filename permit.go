@@ -86,7 +86,7 @@ func (p Permit) DoneAt(t time.Time, r Result) {
 func (p Permit) event(t time.Time, r Result) Event {
 	e := Event{
 		At: t, Outcome: r.Outcome, Class: r.Class, Attempts: r.Attempts, Run: r.Run, Call: r.Call,
-		Error: ErrorText(r.Err), Admitted: true, Version: p.epoch.version,
+		Admitted: true, Version: p.epoch.version,
 	}
 	if r.Outcome == Throttled {
 		e.Until = r.NotBefore

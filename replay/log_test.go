@@ -252,7 +252,9 @@ func TestReplay(t *testing.T) {
 		},
 		{
 			"growth doubles the cooldown after a failed probe, up to the maximum",
-			[]string{"streak=1"}, func(p *fusebox.Policy) { p.Cooldown = fusebox.Cooldown{After: 10 * time.Second, Growth: 2, Max: 15 * time.Second} },
+			[]string{"streak=1"}, func(p *fusebox.Policy) {
+				p.Cooldown = fusebox.Cooldown{After: 10 * time.Second, Growth: 2, Max: 15 * time.Second}
+			},
 			lines("00:00 failure", "00:10 failure", "00:24 failure", "00:25 failure", "00:39 failure", "00:40 success"),
 			`{"at":"2026-01-01T00:00:00Z","circuit":"c","from":"closed","to":"open","version":1,"failures":1}
 {"at":"2026-01-01T00:00:10Z","circuit":"c","from":"open","to":"half-open","version":2,"failures":0}

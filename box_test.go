@@ -1,0 +1,134 @@
+package fusebox_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// A million names that callers made up must not fill the memory, and must not
+// push out what is known of a circuit that is open.
+func TestI19NamesWithoutEndDoNotFillMemory(t *testing.T) {
+	const limit = 1000
+	b := newBox(t, fusebox.Config{MaxCircuits: limit, Policy: onePolicy(func(p *fusebox.Policy) { p.Cooldown.After = time.Hour })})
+	open := circuit(t, b, "model/broken")
+	fail(t, open, 3)
+	failing := circuit(t, b, "model/failing")
+	fail(t, failing, 2)
+	held := circuit(t, b, "model/held")
+	if err := held.Hold(fusebox.Closed, time.Time{}, "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+
+	var before, after runtime.MemStats
+	for i := range 1_000_000 {
+		if i == 10_000 {
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+		}
+		succeed(t, circuit(t, b, fmt.Sprintf("model/made-up/%d", i)))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if n := len(b.Circuits()); n != limit {
+		t.Errorf("%d circuits, want %d", n, limit)
+	}
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	wantPhase(t, circuit(t, b, "model/broken"), fusebox.Open)
+	if again := circuit(t, b, "model/broken"); again != open {
+		t.Error("the open circuit was forgotten")
+	}
+	if circuit(t, b, "model/failing") != failing {
+		t.Error("a circuit with marks was forgotten")
+	}
+	if circuit(t, b, "model/held") != held {
+		t.Error("a held circuit was forgotten")
+	}
+}
+
+func TestI19CircuitInUseSurvivesItsEviction(t *testing.T) {
+	b := newBox(t, fusebox.Config{MaxCircuits: 2, Policy: onePolicy(nil)})
+	mine := circuit(t, b, "model/mine")
+	early, err := mine.Allow(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		circuit(t, b, fmt.Sprintf("model/%d", i))
+	}
+	early.Done(fusebox.Result{Outcome: fusebox.Failure}) // admitted before it was forgotten
+	fail(t, mine, 2)
+	again := circuit(t, b, "model/mine")
+	wantPhase(t, mine, fusebox.Open)
+	wantPhase(t, again, fusebox.Open)
+	if _, err := again.Allow(t.Context()); !errors.Is(err, fusebox.ErrOpen) {
+		t.Errorf("two circuits of one name: %v", err)
+	}
+}
+
+func TestBoxFullOfOpenCircuitsRefusesNewNames(t *testing.T) {
+	b := newBox(t, fusebox.Config{MaxCircuits: 3, Policy: onePolicy(func(p *fusebox.Policy) { p.Cooldown.After = time.Hour })})
+	for i := range 3 {
+		fail(t, circuit(t, b, fmt.Sprintf("model/%d", i)), 3)
+	}
+	if _, err := b.Circuit("model/another"); !errors.Is(err, fusebox.ErrFull) {
+		t.Errorf("have %v, want ErrFull", err)
+	}
+	circuit(t, b, "model/0").Reset("mended")
+	circuit(t, b, "model/another")
+}
+
+func TestBoxRefusesWhatItCannotUse(t *testing.T) {
+	if _, err := fusebox.New(fusebox.Config{MaxCircuits: -1}); err == nil {
+		t.Error("a negative number of circuits was accepted")
+	}
+	b := newBox(t, fusebox.Config{Policy: func(string) fusebox.Policy {
+		return fusebox.Policy{Trip: []fusebox.Trip{fusebox.Streak(0)}}
+	}})
+	if _, err := b.Circuit("model/a"); !errors.Is(err, fusebox.ErrPolicy) || !strings.Contains(err.Error(), "model/a") {
+		t.Errorf("have %v, want ErrPolicy that names the circuit", err)
+	}
+	for _, name := range []string{"", "a\x00b", "../etc/passwd", strings.Repeat("x", 10_000), "a\\b"} {
+		if _, err := b.Circuit(name); !errors.Is(err, fusebox.ErrName) {
+			t.Errorf("%.20q: have %v, want ErrName", name, err)
+		}
+	}
+}
+
+func TestOneCircuitForEverySpelling(t *testing.T) {
+	b := newBox(t, fusebox.Config{})
+	c := circuit(t, b, "model/openai/gpt-5")
+	for _, name := range []string{"Model/OpenAI/GPT-5", " model/openai/gpt-5 ", "model//openai/gpt-5/"} {
+		if circuit(t, b, name) != c {
+			t.Errorf("%q is another circuit", name)
+		}
+	}
+}
+
+func BenchmarkIdleCircuitBytes(b *testing.B) {
+	const n = 100_000
+	for b.Loop() {
+		box := newBox(b, fusebox.Config{MaxCircuits: n})
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("model/backend/%d", i)
+		}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for _, name := range names {
+			circuit(b, box, name)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/circuit")
+		runtime.KeepAlive(box)
+	}
+}
