@@ -241,7 +241,7 @@ func (c *Circuit) errorText(err error) string {
 		return ""
 	}
 	d, raw := c.detailed(), err.Error()
-	if raw != d.rawError {
+	if raw == "" || raw != d.rawError {
 		d.errorText = ErrorText(err)
 		d.rawError = ""
 		if len(raw) <= 4*maxErrorText {
