@@ -103,20 +103,24 @@ func (a *app) diagnose(ctx context.Context, store fusebox.Store) (*diagnosis, er
 	if err != nil {
 		return nil, err
 	}
-	address, _, err := a.storeAddress()
+	c, err := a.config()
 	if err != nil {
 		return nil, err
 	}
-	d := &diagnosis{Store: redactURL(address), Backends: []backendDiagnosis{}, Circuits: []circuitDiagnosis{},
+	address, err := a.storeAddress(c)
+	if err != nil {
+		return nil, err
+	}
+	d := &diagnosis{Store: address.String(), Backends: []backendDiagnosis{}, Circuits: []circuitDiagnosis{},
 		Runs: report.Runs, Workers: []string{}}
 	for _, s := range report.Circuits {
-		c := circuitDiagnosis{Status: s, circuitFindings: circuitFindings{Condition: conditionOf(&s), Words: s.Policy.Words()}}
+		found := circuitDiagnosis{Status: s, circuitFindings: circuitFindings{Condition: conditionOf(&s), Words: s.Policy.Words()}}
 		workers, malformed, err := readLog(ctx, store, s.Circuit, time.Now())
 		if err != nil {
 			return nil, err
 		}
-		c.Malformed, c.thresholds = malformed, thresholdsOf(s.Policy, len(workers))
-		d.Circuits = append(d.Circuits, c)
+		found.Malformed, found.thresholds = malformed, thresholdsOf(s.Policy, len(workers))
+		d.Circuits = append(d.Circuits, found)
 		d.Malformed += malformed
 		d.Workers = append(d.Workers, workers...)
 		d.Down = d.Down || s.Health == fusebox.Down

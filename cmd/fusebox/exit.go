@@ -45,6 +45,10 @@ func (a *app) reportError(command *cobra.Command, code int, err error) {
 	if exit, ok := err.(*exitError); ok && exit.err == nil {
 		return
 	}
+	if list := configErrors(err); list != nil { // a line each, as compilers print them
+		fmt.Fprintln(a.stderr, list)
+		return
+	}
 	text := strings.TrimPrefix(err.Error(), "fusebox: ")
 	fmt.Fprintf(a.stderr, "fusebox: %s\n", text)
 	if code == exitUsage {

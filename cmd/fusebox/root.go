@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fusebox-go/fusebox/config"
 )
 
 // app is what the commands share: the streams and the flags that all have.
@@ -18,6 +20,8 @@ type app struct {
 	storeURL   string
 	json       bool
 	verbose    bool
+
+	loaded *config.Config // see config
 
 	log *slog.Logger // to stderr: warnings, and everything with -v
 
@@ -73,6 +77,7 @@ tells the caller what to do instead.`,
 		a.resetCommand(),
 		a.holdCommand(),
 		a.throttleCommand(),
+		a.configCommand(),
 		a.versionCommand(),
 	)
 	return root

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	return group("config", "Look at the configuration", a.configCheckCommand())
+}
+
+func (a *app) configCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check the configuration, and print what it comes to",
+		Long: `Check the configuration and print what it comes to, in words: for every kind, for
+every pattern of the file and for every circuit that the store knows. Warnings
+are about what is allowed but unwise. Mistakes are told with line and column,
+and the exit code is 78 then.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if a.configFile != "" && a.configFile != args[0] {
+					return usagef("want one file, have %s and --config %s", args[0], a.configFile)
+				}
+				a.configFile = args[0]
+			}
+			return a.checkConfig(c.Context())
+		},
+	}
+}
+
+// configReport is what config check finds.
+type configReport struct {
+	File     string          `json:"file"` // "" = none: all is built in
+	OK       bool            `json:"ok"`
+	Errors   []configFinding `json:"errors"`
+	Warnings []configFinding `json:"warnings"`
+	Circuits []configOutcome `json:"circuits"`
+}
+
+// configFinding is a mistake or a warning. Line 0 = not about a line.
+type configFinding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+	Do      string `json:"do,omitempty"`
+
+	text string
+}
+
+// configOutcome is what the configuration comes to for a kind, a pattern of the
+// file, or a circuit that the store knows.
+type configOutcome struct {
+	Name   string         `json:"name"`
+	Words  []string       `json:"words"`
+	Policy fusebox.Policy `json:"policy"`
+	thresholds
+}
+
+func (a *app) checkConfig(ctx context.Context) error {
+	report := &configReport{Errors: []configFinding{}, Warnings: []configFinding{}, Circuits: []configOutcome{}}
+	c, err := a.config()
+	if err != nil {
+		list := configErrors(err)
+		if list == nil || !a.json {
+			return err
+		}
+		for _, e := range list {
+			report.File = e.File
+			report.Errors = append(report.Errors, configFinding{e.File, e.Line, e.Column, e.Path, e.Problem, e.Do, e.Error()})
+		}
+		return errors.Join(a.printJSON(report), exitWith(exitConfig))
+	}
+	report.File, report.OK = c.File, true
+	for _, w := range config.Check(c) {
+		report.Warnings = append(report.Warnings, configFinding{w.File, w.Line, w.Column, w.Path, w.Problem, w.Do, w.String()})
+	}
+	for _, o := range c.Outcomes() {
+		report.add(o.Name, o.Settings, 0)
+	}
+	for _, circuit := range a.knownCircuits(ctx) {
+		report.add(circuit.name, c.Settings(circuit.name), circuit.workers)
+	}
+	if a.json {
+		return a.printJSON(report)
+	}
+	a.printConfigReport(report)
+	return nil
+}
+
+// add adds what holds for name, and a warning where workers count together what
+// only one of them sees in order.
+func (r *configReport) add(name string, s config.Settings, workers int) {
+	r.Circuits = append(r.Circuits, configOutcome{name, s.Words(), s.Policy, thresholdsOf(s.Policy, workers)})
+	if workers < 2 || len(s.Policy.Trip) == 0 || slices.ContainsFunc(s.Policy.Trip, func(t fusebox.Trip) bool { return !t.IsStreak() }) {
+		return
+	}
+	w := configFinding{File: r.File, Path: "circuits." + name,
+		Problem: fmt.Sprintf("%d workers report to %s, and a streak over several workers counts the order in which their calls end: one success between two failures resets it", workers, name),
+		Do:      "use failures in a window instead, or beside it: {count: 3, within: 60m}"}
+	w.text = w.Problem + "; " + w.Do
+	r.Warnings = append(r.Warnings, w)
+}
+
+// knownCircuit is a circuit of the store and how many workers report to it.
+type knownCircuit struct {
+	name    string
+	workers int
+}
+
+// knownCircuits lists the store's circuits. The configuration can be checked
+// without a store too: then there are none.
+func (a *app) knownCircuits(ctx context.Context) []knownCircuit {
+	store, err := a.openStore(ctx)
+	if err != nil {
+		a.log.Debug("the store's circuits are left out", "error", err)
+		return nil
+	}
+	defer store.Close()
+	var known []knownCircuit
+	for name, err := range store.Circuits(ctx) {
+		if err != nil {
+			a.log.Warn("reading the store", "error", err)
+			continue
+		}
+		workers, _, err := readLog(ctx, store, name, time.Now())
+		if err != nil {
+			a.log.Warn("reading the log", "circuit", name, "error", err)
+		}
+		known = append(known, knownCircuit{name, len(workers)})
+	}
+	return known
+}
+
+func (a *app) printConfigReport(r *configReport) {
+	if r.File == "" {
+		a.printf("no configuration file: all is built in\n")
+	} else {
+		a.printf("%s is in order\n", r.File)
+	}
+	for _, c := range r.Circuits {
+		a.printf("\n%s\n  %s\n", a.paint(bold, printable(c.Name)), strings.Join(c.Words, "\n  "))
+		if words := c.thresholds.words(); words != "" {
+			a.printf("  %s\n", words)
+		}
+	}
+	if len(r.Warnings) > 0 {
+		a.printf("\n")
+	}
+	for _, w := range r.Warnings {
+		a.printf("%s %s\n", a.paint(yellow, "warning:"), printable(w.text))
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/fusebox-go/fusebox/config"
+)
+
+// config returns the configuration: the file that --config names, else the one
+// that is found, else what is built in. It is read once.
+func (a *app) config() (*config.Config, error) {
+	if a.loaded != nil {
+		return a.loaded, nil
+	}
+	path := a.configFile
+	if path == "" {
+		found, ok := config.Find()
+		if !ok {
+			a.loaded = config.Default()
+			return a.loaded, nil
+		}
+		path = found
+	}
+	c, err := config.Load(path)
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	a.loaded = c
+	return c, nil
+}
+
+// usesFile reports whether there is a configuration file to read.
+func (a *app) usesFile() bool {
+	if a.configFile != "" {
+		return true
+	}
+	_, found := config.Find()
+	return found
+}
+
+// missingSecrets returns the secrets that the configuration names and that
+// cannot be had, as one error.
+func missingSecrets(c *config.Config) error {
+	missing := c.MissingSecrets()
+	if len(missing) == 0 {
+		return nil
+	}
+	return &exitError{exitConfig, missing}
+}
+
+// secret reads a secret at each use, so that a renewed one is taken up; "" if
+// it cannot be had.
+func secret(s config.Secret) func() string {
+	if s.IsZero() {
+		return nil
+	}
+	return func() string {
+		v, _ := s.Value() // its absence was reported at the start
+		return v
+	}
+}
+
+// workerName is who reports: the configured name, or the host's.
+func workerName(c *config.Config) string {
+	if c.Worker != "" {
+		return c.Worker
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return host
+}
+
+// configErrors takes the mistakes of a file apart; nil if err is none of those.
+func configErrors(err error) config.Errors {
+	var list config.Errors
+	if errors.As(err, &list) {
+		return list
+	}
+	return nil
+}
