@@ -14,16 +14,17 @@ import (
 // are skipped, counted and reported; they never stop a decision.
 var ErrMalformed = errors.New("fusebox: malformed record")
 
-// maxLine bounds a line of the log, in bytes.
-const maxLine = 1 << 20
+// MaxLine bounds a line of the log, in bytes. The state of a circuit with the
+// largest threshold that a policy may have fits.
+const MaxLine = 16 << 20
 
 // ParseEvent reads one line of the evidence log, without its line end. An
 // error matches [ErrMalformed]. Unknown fields are ignored; a kind that is not
 // known is kept and folding it changes nothing.
 func ParseEvent(line []byte) (Event, error) {
 	var e Event
-	if len(line) > maxLine {
-		return e, fmt.Errorf("%w: a line of %d bytes, at most %d are read", ErrMalformed, len(line), maxLine)
+	if len(line) > MaxLine {
+		return e, fmt.Errorf("%w: a line of %d bytes, at most %d are read", ErrMalformed, len(line), MaxLine)
 	}
 	var w eventJSON
 	if err := json.Unmarshal(line, &w); err != nil {

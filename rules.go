@@ -74,6 +74,12 @@ func (s *State) repeats(call uint64, t time.Time) bool {
 	})
 }
 
+// Window returns the longest window of p's rules; 0 = none has one.
+func (p Policy) Window() time.Duration {
+	within, _ := p.horizon()
+	return within
+}
+
 // horizon returns the longest window of p and whether p has a streak.
 func (p *Policy) horizon() (within time.Duration, streak bool) {
 	for i := range p.Trip {

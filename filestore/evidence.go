@@ -1,0 +1,208 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// LineError says which line of which file cannot be read. It matches
+// fusebox.ErrMalformed.
+type LineError struct {
+	File   string
+	Line   int   // from 1
+	Offset int64 // byte of the file at which the line begins
+	Err    error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+
+// Unwrap returns what is wrong with the line.
+func (e *LineError) Unwrap() error { return e.Err }
+
+// Evidence implements fusebox.Store: every record of the circuit's log, those
+// of rotated files first. Records that carry the state after them have it in
+// Event.State. A malformed line is yielded as a *[LineError].
+func (s *Store) Evidence(ctx context.Context, circuit string, since time.Time) iter.Seq2[fusebox.Event, error] {
+	return func(yield func(fusebox.Event, error) bool) {
+		name, err := fusebox.CanonicalName(circuit)
+		if err == nil && s.isClosed() {
+			err = fmt.Errorf("filestore: %s: %w", s.dir, fusebox.ErrClosed)
+		}
+		if err != nil {
+			yield(fusebox.Event{}, err)
+			return
+		}
+		emit := func(e fusebox.Event, err error) bool {
+			if ctx.Err() != nil {
+				yield(fusebox.Event{}, ctx.Err())
+				return false
+			}
+			if err == nil && e.At.Before(since) {
+				return true
+			}
+			return yield(e, err)
+		}
+		if err := s.readAll(name, since, emit); err != nil {
+			yield(fusebox.Event{}, fmt.Errorf("filestore: %w", err))
+		}
+	}
+}
+
+// readAll gives every line of the circuit's files to emit until it returns false.
+func (s *Store) readAll(circuit string, since time.Time, emit func(fusebox.Event, error) bool) error {
+	log, err := openLog(s.path(circuit, logSuffix)) // first: it may be rotated while the others are read
+	if err != nil || log == nil {
+		return err
+	}
+	defer log.Close()
+	files, err := s.rotated(circuit)
+	if err != nil {
+		return err
+	}
+	present, err := log.Stat()
+	if err != nil {
+		return err
+	}
+	for i, file := range files {
+		path := filepath.Join(s.dir, file.name)
+		info, err := os.Stat(path)
+		if err != nil {
+			if ignoreMissing(err) == nil {
+				continue // too old by now
+			}
+			return err
+		}
+		if os.SameFile(info, present) {
+			break // rotated since: it is the log itself
+		}
+		if info.ModTime().Before(since) {
+			continue
+		}
+		size := info.Size()
+		next := s.path(circuit, logSuffix)
+		if i+1 < len(files) {
+			next = filepath.Join(s.dir, files[i+1].name)
+		}
+		if from, err := previousOf(next); err == nil && from.name == file.name {
+			size = min(size, from.read) // what came later is in the file after it
+		}
+		if more, err := readFile(path, circuit, size, emit); err != nil || !more {
+			return err
+		}
+	}
+	_, err = readLines(log, circuit, present.Size(), emit)
+	return err
+}
+
+// previousOf reads from the file at path which one it continues.
+func previousOf(path string) (previous, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return previous{}, err
+	}
+	defer f.Close()
+	return firstPrevious(f)
+}
+
+func readFile(path, circuit string, size int64, emit func(fusebox.Event, error) bool) (more bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return true, ignoreMissing(err)
+	}
+	defer f.Close()
+	return readLines(f, circuit, size, emit)
+}
+
+func readLines(f *os.File, circuit string, size int64, emit func(fusebox.Event, error) bool) (more bool, err error) {
+	number := 0
+	for l, err := range lines(io.NewSectionReader(f, 0, size), 0) {
+		if err != nil {
+			return false, err
+		}
+		number++
+		e, err := l.parse(circuit)
+		if err != nil && !l.ended && size > 0 {
+			err = fmt.Errorf("%w (it has no line end: torn, or still being written)", err)
+		}
+		if err != nil {
+			err = &LineError{File: f.Name(), Line: number, Offset: l.start, Err: err}
+		}
+		if !emit(e, err) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Report is what [Store.Inspect] finds in a circuit's files.
+type Report struct {
+	Circuit   string
+	Records   int
+	Malformed int     // lines that were skipped
+	Problems  []error // the first of them, each a *[LineError], and older files that cannot be read
+}
+
+// maxProblems bounds what a report names one by one.
+const maxProblems = 100
+
+// Inspect reads all of a circuit's files and reports what is wrong with them.
+func (s *Store) Inspect(ctx context.Context, circuit string) (Report, error) {
+	name, err := fusebox.CanonicalName(circuit)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Circuit: name, Problems: readLegacy(s.dir, name).errs}
+	for _, err := range s.Evidence(ctx, name, time.Time{}) {
+		var bad *LineError
+		switch {
+		case err == nil:
+			report.Records++
+		case errors.As(err, &bad):
+			report.Malformed++
+			if len(report.Problems) < maxProblems {
+				report.Problems = append(report.Problems, bad)
+			}
+		default:
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// Unreported returns the starts of guarded processes since a time, of which no
+// later evidence tells: of the same lease, or else of the same run and worker.
+func (s *Store) Unreported(ctx context.Context, circuit string, since time.Time) ([]fusebox.Event, error) {
+	type process struct{ lease, run, worker string }
+	of := func(e *fusebox.Event) process {
+		if e.Lease != "" {
+			return process{lease: e.Lease}
+		}
+		return process{run: e.Run, worker: e.Worker}
+	}
+	var starts []fusebox.Event
+	for e, err := range s.Evidence(ctx, circuit, since) {
+		switch {
+		case errors.Is(err, fusebox.ErrMalformed):
+		case err != nil:
+			return nil, err
+		case e.Kind == fusebox.KindStart:
+			starts = append(starts, e)
+		case e.Kind == fusebox.KindEvidence:
+			for i := range starts {
+				if of(&starts[i]) == of(&e) {
+					starts = append(starts[:i], starts[i+1:]...)
+					break
+				}
+			}
+		}
+	}
+	return starts, nil
+}

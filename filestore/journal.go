@@ -1,0 +1,233 @@
+package filestore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// journal is what one process knows of one circuit's log: the newest recorded
+// state and the lines that it does not account for.
+type journal struct {
+	circuit string
+
+	file   os.FileInfo // which file it is; nil = none read yet
+	end    int64       // bytes read
+	seam   []byte      // the last bytes read: proof that the file is the one it was
+	cursor cursor
+	before previous // the file before the last rotation
+
+	state   fusebox.State // the newest recorded one
+	pending []pendingLine // not in it
+	newest  time.Time     // of the pending lines' times
+
+	view   fusebox.State // state with the first `folded` pending lines on top
+	folded int
+	future bool // some of them lay in the future when they were folded
+}
+
+// pendingLine is a line without a state that holds.
+type pendingLine struct {
+	event fusebox.Event
+	end   int64
+}
+
+// previous is a rotated file that programs may still be appending to.
+type previous struct {
+	name string // in the store's directory; "" = none
+	read int64  // bytes that the present log accounts for
+}
+
+const seamLength = 64
+
+// refresh reads what was appended to f since it was last read, or f's tail if
+// it is another file or was cut short. It reports whether there was anything.
+func (j *journal) refresh(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	fresh := j.file == nil || !os.SameFile(j.file, info) || info.Size() < j.end
+	if !fresh && info.Size() == j.end {
+		return false, nil
+	}
+	if !fresh {
+		seam := make([]byte, len(j.seam))
+		if _, err := f.ReadAt(seam, j.end-int64(len(seam))); err != nil || !bytes.Equal(seam, j.seam) {
+			fresh = true
+		}
+	}
+	if fresh {
+		if err := j.load(f, info); err != nil {
+			return false, err
+		}
+		return true, nil
+	}
+	return true, j.read(f, info.Size())
+}
+
+// load begins anew with f's tail.
+func (j *journal) load(f *os.File, info os.FileInfo) error {
+	*j = journal{circuit: j.circuit}
+	start, err := lastStated(f, info.Size(), j.circuit)
+	if err != nil {
+		return err
+	}
+	j.end = start
+	j.cursor = cursor{stated: start, seen: start}
+	if err := j.read(f, info.Size()); err != nil {
+		return err
+	}
+	if start > 0 && j.before.name == "" {
+		if j.before, err = firstPrevious(f); err != nil {
+			return err
+		}
+	}
+	j.file = info
+	return nil
+}
+
+// read takes the lines from where reading stopped up to size.
+func (j *journal) read(f io.ReaderAt, size int64) error {
+	for l, err := range lines(io.NewSectionReader(f, j.end, size-j.end), j.end) {
+		if err != nil {
+			return err
+		}
+		e, err := l.parse(j.circuit)
+		if err != nil && !l.ended {
+			break // somebody may be writing it
+		}
+		j.end = l.end
+		if err != nil {
+			continue // reported by Inspect and Evidence
+		}
+		if from, ok := rotatedFrom(l.text, &e); ok {
+			j.before = from
+		}
+		j.take(e, l.start, l.end)
+	}
+	j.seam = make([]byte, min(j.end, seamLength))
+	if _, err := f.ReadAt(j.seam, j.end-int64(len(j.seam))); err != nil && err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+// written notes that b is in the file, which is then as info says.
+func (j *journal) written(info os.FileInfo, b *batch) {
+	j.file, j.end = info, b.end()
+	j.seam = append([]byte(nil), b.buf[max(len(b.buf)-seamLength, 0):]...)
+}
+
+// take accounts for the line from start to end.
+func (j *journal) take(e fusebox.Event, start, end int64) {
+	if j.cursor.holds(e.State, start, end) {
+		j.settle(*e.State)
+		return
+	}
+	j.await(e, end)
+}
+
+// settle makes s the newest recorded state, as the cursor has just found it.
+func (j *journal) settle(s fusebox.State) {
+	rest := j.pending
+	j.state, j.pending, j.newest = s, nil, time.Time{}
+	j.view, j.folded, j.future = s, 0, false
+	for _, p := range rest {
+		if p.end > j.cursor.seen {
+			j.await(p.event, p.end)
+		}
+	}
+}
+
+// await keeps e to be folded on top of the recorded state.
+func (j *journal) await(e fusebox.Event, end int64) {
+	j.pending = append(j.pending, pendingLine{e, end})
+	if e.At.After(j.newest) {
+		j.newest = e.At
+	}
+}
+
+// at returns the state with every line folded, by a clock that says now. p is
+// the policy where none is recorded.
+func (j *journal) at(p fusebox.Policy, now time.Time) fusebox.State {
+	if j.future || j.newest.After(now) || j.state.Policy.IsZero() {
+		j.view, j.folded = j.state, 0 // what was judged before may be judged differently now
+		j.future = j.newest.After(now)
+	}
+	for ; j.folded < len(j.pending); j.folded++ {
+		j.view = foldAt(p, j.view, j.pending[j.folded].event, now)
+	}
+	return j.view
+}
+
+// foldAt folds a line that was read, by a clock that says now. The policy is
+// the recorded one, or p where none is.
+func foldAt(p fusebox.Policy, s fusebox.State, e fusebox.Event, now time.Time) fusebox.State {
+	if e.Seen = (time.Time{}); e.At.After(now) {
+		e.Seen = now
+	}
+	if !s.Policy.IsZero() {
+		p = fusebox.Policy{}
+	}
+	return fusebox.Fold(p, s, e)
+}
+
+// rotation is what a checkpoint line says beside the state.
+type rotation struct {
+	File string `json:"file"`
+	Size int64  `json:"size"`
+}
+
+// rotatedFrom returns the file that a checkpoint continues.
+func rotatedFrom(text []byte, e *fusebox.Event) (previous, bool) {
+	if e.Kind != fusebox.KindCheckpoint || !bytes.Contains(text, []byte(`"file":`)) {
+		return previous{}, false
+	}
+	var r rotation
+	if json.Unmarshal(text, &r) != nil || !isRotated(r.File) || r.Size < 0 {
+		return previous{}, false
+	}
+	return previous{name: r.File, read: r.Size}, true
+}
+
+// firstPrevious reads from f's first line which file it continues.
+func firstPrevious(f io.ReaderAt) (previous, error) {
+	for l, err := range lines(io.NewSectionReader(f, 0, fusebox.MaxLine), 0) {
+		if err != nil {
+			return previous{}, err
+		}
+		from, _ := rotatedFrom(l.text, &fusebox.Event{Kind: fusebox.KindCheckpoint})
+		return from, nil
+	}
+	return previous{}, nil
+}
+
+// latestPrevious reads from all of f how far the file before it was read.
+func latestPrevious(f io.ReaderAt, size int64) (previous, error) {
+	var latest previous
+	for l, err := range lines(io.NewSectionReader(f, 0, size), 0) {
+		if err != nil {
+			return latest, err
+		}
+		if from, ok := rotatedFrom(l.text, &fusebox.Event{Kind: fusebox.KindCheckpoint}); ok {
+			latest = from
+		}
+	}
+	return latest, nil
+}
+
+// openLog opens a log for reading; nil means that there is none.
+func openLog(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return f, err
+}
