@@ -85,19 +85,6 @@ func (c circuitDiagnosis) MarshalJSON() ([]byte, error) {
 	return slices.Concat(bytes.TrimSuffix(status, []byte("}")), []byte(","), findings[1:]), nil
 }
 
-// backendDiagnosis is a backend's health, from its circuits.
-type backendDiagnosis struct {
-	Backend   string     `json:"backend"`
-	URL       string     `json:"url"`
-	Condition string     `json:"condition"`
-	Failures  int        `json:"failures"`
-	Latency   *float64   `json:"latency_ms"`
-	CheckedAt *time.Time `json:"checked_at"`
-	Since     *time.Time `json:"since"`
-	LastError string     `json:"last_error"`
-	Circuits  []string   `json:"circuits"`
-}
-
 func (a *app) diagnose(ctx context.Context, store fusebox.Store) (*diagnosis, error) {
 	report, err := fusebox.ReadReport(ctx, store)
 	if err != nil {
@@ -124,6 +111,9 @@ func (a *app) diagnose(ctx context.Context, store fusebox.Store) (*diagnosis, er
 		d.Malformed += malformed
 		d.Workers = append(d.Workers, workers...)
 		d.Down = d.Down || s.Health == fusebox.Down
+	}
+	for _, b := range c.Backends {
+		d.Backends = append(d.Backends, diagnoseBackend(b, d.Circuits))
 	}
 	slices.Sort(d.Workers)
 	d.Workers = slices.Compact(d.Workers)
@@ -206,20 +196,4 @@ func (a *app) printPolicies(circuits []circuitDiagnosis) {
 	for _, u := range users {
 		a.printf("\n%s\n%s\n", a.paint(bold, strings.Join(u.names, ", ")), u.words)
 	}
-}
-
-func backendTable(backends []backendDiagnosis, now time.Time) *table {
-	t := &table{}
-	t.row("BACKEND", "HEALTH", "FAILURES", "LATENCY", "CHECKED", "LAST ERROR", "URL")
-	for _, b := range backends {
-		latency, checked := "", ""
-		if b.Latency != nil {
-			latency = roughly(time.Duration(*b.Latency * float64(time.Millisecond)))
-		}
-		if b.CheckedAt != nil {
-			checked = ago(*b.CheckedAt, now)
-		}
-		t.row(b.Backend, cell{b.Condition, conditionColours[b.Condition]}, b.Failures, latency, checked, b.LastError, b.URL)
-	}
-	return t
 }
