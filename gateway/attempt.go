@@ -1,0 +1,190 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// attempt is one call of one backend.
+type attempt struct {
+	*call
+	backend *backend
+	model   string
+	started time.Time
+	dog     *watchdog
+	ctx     context.Context
+	limits  Timeouts
+
+	verdict    verdict
+	reply      *reply        // an answer that the client was not given
+	answered   bool          // the client has an answer, or its beginning
+	broken     bool          // and that is all it will get: the connection must be aborted
+	firstToken time.Duration // until the first content of a stream
+}
+
+// reply is an answer of a backend, kept until it is known whether the client
+// is to have it.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// maxErrorBody bounds what is read of an error's body.
+const maxErrorBody = 64 << 10
+
+// make calls the backend and passes on what the client is to have.
+func (a *attempt) make() {
+	a.started = time.Now()
+	a.attempts++
+	a.limits = a.backend.limits(a.peeked.stream)
+	a.ctx, a.dog = watch(a.r.Context(), a.limits.Total)
+	defer a.dog.stop()
+	a.dog.expect(a.untilHeaders())
+	response, err := a.backend.transport.RoundTrip(a.request())
+	if err != nil {
+		a.verdict = judgeError(a.ctx, a.r.Context(), err, false)
+		return
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= 300 || response.StatusCode < 200 {
+		a.readError(response)
+		return
+	}
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if media == "text/event-stream" {
+		a.relayStream(response)
+	} else {
+		a.relayWhole(response)
+	}
+}
+
+// untilHeaders is the limit for the answer's header: of a stream, the first
+// token has to come in time too.
+func (a *attempt) untilHeaders() (string, time.Duration) {
+	if a.limits.FirstToken > 0 && a.limits.FirstToken < a.limits.Headers {
+		return theFirstToken, a.limits.FirstToken
+	}
+	return theHeaders, a.limits.Headers
+}
+
+// untilFirstToken is what is left of the limit for the first content.
+func (a *attempt) untilFirstToken() (string, time.Duration) {
+	limit := a.limits.FirstToken
+	if limit <= 0 {
+		return theWhole, 0
+	}
+	return theFirstToken, max(limit-time.Since(a.started), time.Millisecond)
+}
+
+// request is the client's, as the backend gets it.
+func (a *attempt) request() *http.Request {
+	body := a.peeked.rename(a.body, a.model)
+	r := &http.Request{
+		Method: a.r.Method, URL: a.backend.target(a.endpoint.path, a.r.URL.RawQuery), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.backend.forwarded(a.r.Header, &a.g.access), Host: a.backend.base.Host, Body: http.NoBody,
+	}
+	if len(body) > 0 {
+		r.ContentLength = int64(len(body))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	}
+	return r.WithContext(a.ctx)
+}
+
+// repeatable reports whether the same backend may be asked again at once: not
+// one that kept the client waiting until a limit, nor one that said when.
+func (a *attempt) repeatable() bool {
+	r := &a.verdict.result
+	if r.Outcome != fusebox.Failure || !r.NotBefore.IsZero() || a.broken {
+		return false
+	}
+	switch r.Class {
+	case fusebox.ClassConnect:
+		return true
+	case fusebox.ClassReset, fusebox.ClassServer, fusebox.ClassOverloaded, fusebox.ClassStream:
+		return a.endpoint.harmless(a.r.Method)
+	}
+	return false
+}
+
+// readError judges an answer that is an error. What the client did wrong is
+// the client's to know; the rest may be mended elsewhere.
+func (a *attempt) readError(response *http.Response) {
+	a.dog.expect(theNextToken, a.backend.streamed.Idle)
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	if err != nil && a.r.Context().Err() != nil {
+		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+		return
+	}
+	a.judgeReply(&reply{response.StatusCode, response.Header, body})
+}
+
+// judgeReply decides what becomes of a complete answer that is an error.
+func (a *attempt) judgeReply(r *reply) {
+	a.judge(r.status, r.header, r.body)
+	a.reply = r
+	if a.isClients() {
+		a.answer(r)
+	}
+}
+
+// judge sets the verdict on an error. A refusal of the client's own key is the
+// client's affair.
+func (a *attempt) judge(status int, h http.Header, body []byte) {
+	now := time.Now()
+	a.verdict = judge(status, h, body, now)
+	if !a.backend.ClientKey {
+		return
+	}
+	switch r := &a.verdict.result; {
+	case r.Outcome == fusebox.Failure && r.Class == fusebox.ClassAuth:
+		a.verdict.result = fusebox.Result{Outcome: fusebox.Rejected, Err: r.Err}
+	case r.Outcome == fusebox.Throttled:
+		a.verdict.owner = ofClient
+		a.backend.clients.throttle(keyOf(a.r.Header), r.NotBefore, now)
+	}
+}
+
+// isClients reports whether the error is the client's to know: no other backend
+// would answer better.
+func (a *attempt) isClients() bool {
+	return a.verdict.result.Outcome == fusebox.Rejected && !a.verdict.absent
+}
+
+// answer gives the client a complete answer.
+func (a *attempt) answer(r *reply) {
+	a.answered = true
+	a.begin(a.backend, r.status, r.header, int64(len(r.body)))
+	a.send(r.body)
+}
+
+// clientTime is how long a client may take to read what it is sent.
+const clientTime = time.Minute
+
+// send writes to the client and reports whether it is still there. Its
+// slowness is not the backend's: no limit runs meanwhile.
+func (a *attempt) send(b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	a.dog.pause()
+	a.control.SetWriteDeadline(time.Now().Add(clientTime))
+	_, err := a.w.Write(b)
+	if err == nil {
+		err = a.control.Flush()
+	}
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		a.verdict = verdict{result: fusebox.Result{Outcome: fusebox.Canceled, Err: errClientGone}}
+		a.broken = true
+		return false
+	}
+	return true
+}

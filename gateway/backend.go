@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// maxModels is how many models of a backend have a circuit of their own. The
+// names come from callers; the rest share one, so that nobody can make circuits
+// without end.
+const maxModels = 200
+
+// backend is a Backend at work.
+type backend struct {
+	Backend
+	base      *url.URL
+	transport *http.Transport
+	box       *fusebox.Box
+	streamed  Timeouts
+	whole     Timeouts
+	clients   throttledKeys // with ClientKey
+
+	mu   sync.RWMutex
+	seen map[string]struct{} // circuits of its own models; guarded by mu
+}
+
+func newBackend(cfg Backend, box *fusebox.Box) (*backend, error) {
+	base, err := url.Parse(strings.TrimRight(cfg.URL, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("gateway: backend %q: %w", cfg.Name, err)
+	}
+	b := &backend{Backend: cfg, base: base, box: box, seen: map[string]struct{}{},
+		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole()}
+	dialer := &net.Dialer{Timeout: b.streamed.Connect, KeepAlive: 30 * time.Second}
+	b.transport = &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    b.streamed.Connect,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           512,
+		MaxIdleConnsPerHost:    256,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		DisableCompression:     true, // the gateway reads what it passes on
+	}
+	return b, nil
+}
+
+// limits are those for an answer of one kind.
+func (b *backend) limits(stream bool) Timeouts {
+	if stream {
+		return b.streamed
+	}
+	return b.whole
+}
+
+// target is the URL of an endpoint's path at this backend.
+func (b *backend) target(path, query string) *url.URL {
+	u := *b.base
+	u.RawQuery = query
+	escaped := b.base.EscapedPath() + path
+	if plain, err := url.PathUnescape(escaped); err == nil {
+		u.Path, u.RawPath = plain, escaped
+	}
+	return &u
+}
+
+// circuit returns the circuit of a model here. An empty model, one whose name
+// is no circuit's, and those beyond the first 200 share model/BACKEND/*.
+func (b *backend) circuit(model string) (*fusebox.Circuit, error) {
+	return b.box.Circuit(b.circuitName(model))
+}
+
+func (b *backend) circuitName(model string) string {
+	shared := "model/" + b.Name + "/*"
+	if model == "" {
+		return shared
+	}
+	name, err := fusebox.CanonicalName("model/" + b.Name + "/" + model)
+	if err != nil {
+		return shared
+	}
+	b.mu.RLock()
+	_, seen := b.seen[name]
+	full := len(b.seen) >= maxModels
+	b.mu.RUnlock()
+	switch {
+	case seen:
+		return name
+	case full:
+		return shared
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.seen) >= maxModels {
+		return shared
+	}
+	b.seen[name] = struct{}{}
+	return name
+}
+
+// permits are the rights to make one visit.
+type permits struct {
+	model      fusebox.Permit
+	credential fusebox.Permit // zero without a credential
+	circuit    *fusebox.Circuit
+	account    *fusebox.Circuit // the credential's; nil = none
+}
+
+// admit asks for the permits of one visit; the model's, which may be the scarce
+// one, is taken last. The error is a *fusebox.Denial, or what went wrong.
+func (b *backend) admit(ctx context.Context, circuit *fusebox.Circuit) (p permits, err error) {
+	return b.take(ctx, circuit, circuit.Allow)
+}
+
+// take takes the credential's permit, then the model's.
+func (b *backend) take(ctx context.Context, circuit *fusebox.Circuit, allow func(context.Context) (fusebox.Permit, error)) (p permits, err error) {
+	p.circuit = circuit
+	if b.KeyName != "" {
+		if p.account, err = b.box.Circuit("credential/" + b.KeyName); err != nil {
+			return permits{}, err
+		}
+		if p.credential, err = p.account.Allow(ctx); err != nil {
+			return permits{}, err
+		}
+	}
+	if p.model, err = allow(ctx); err != nil {
+		p.credential.Done(fusebox.Result{Outcome: fusebox.Canceled})
+		return permits{}, err
+	}
+	return p, nil
+}
+
+// admitLastResort asks for a probe before the circuit's time.
+func (b *backend) admitLastResort(ctx context.Context, circuit *fusebox.Circuit) (p permits, err error) {
+	return b.take(ctx, circuit, circuit.LastResort)
+}
+
+// settle gives the permits back with what the visit showed.
+func (p *permits) settle(v verdict) {
+	neutral := fusebox.Result{Outcome: fusebox.Canceled, Err: v.result.Err}
+	forModel, forCredential := v.result, fusebox.Result{}
+	switch {
+	case v.owner == ofClient:
+		forModel = neutral
+	case v.owner == ofCredential && p.account != nil:
+		forModel, forCredential = neutral, v.result
+	case v.result.Outcome == fusebox.Canceled, v.result.Outcome == fusebox.Failure && v.result.Class != fusebox.ClassAuth:
+		forCredential = neutral // nothing was learnt of it
+	}
+	p.credential.Done(forCredential)
+	p.model.Done(forModel)
+	if v.result.Outcome == fusebox.Failure && !v.result.NotBefore.IsZero() && v.result.NotBefore.After(p.circuit.State().Throttled) {
+		p.circuit.Throttle(v.result.NotBefore, "asked for by the backend: "+fusebox.ErrorText(v.result.Err))
+	}
+}

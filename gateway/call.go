@@ -1,0 +1,401 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// call is one client's request on its way through the gateway.
+type call struct {
+	g        *Gateway
+	w        http.ResponseWriter
+	r        *http.Request
+	control  *http.ResponseController
+	endpoint endpoint
+	body     []byte
+	peeked   peeked
+	began    time.Time
+
+	route     string
+	first     *backend // the route's first choice
+	trials    []trial  // backends that did not answer, in order
+	attempts  int
+	failovers int
+
+	answeredBy string // the backend whose answer the client has
+	circuit    string
+	status     int // of what the client was sent; 0 = nothing yet
+	outcome    string
+	firstToken time.Duration
+}
+
+// trial is what became of one backend that did not answer.
+type trial struct {
+	backend *backend
+	circuit *fusebox.Circuit
+	account *fusebox.Circuit // its credential's; nil = none
+	denial  *fusebox.Denial  // it was not tried
+	verdict verdict          // else: what was seen
+	reply   *reply           // and said, if it was an answer
+}
+
+// statusClientGone is what a request that its client gave up is logged with.
+const statusClientGone = 499
+
+// bodyTime is how long a client may take to send its request.
+const bodyTime = 2 * time.Minute
+
+// readRequest reads the body, and of it what the gateway must know. The error
+// is a *refusal, or errClientGone.
+func (c *call) readRequest() error {
+	c.control = http.NewResponseController(c.w)
+	if err := c.readBody(); err != nil {
+		return err
+	}
+	if !c.endpoint.call {
+		c.peeked.answers = 1
+		if p, err := peek(c.body); err == nil {
+			c.peeked = p
+		} else if name, found := strings.CutPrefix(c.endpoint.path, "/models/"); found {
+			c.peeked.model = name
+		}
+		return nil
+	}
+	if encoding := c.r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return refuse(http.StatusUnsupportedMediaType, "encoding_not_supported", "Send the body without Content-Encoding: the gateway must read the model's name.")
+	}
+	p, err := peek(c.body)
+	if err == nil && p.model == "" {
+		err = errNoModel
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, "invalid_body", "The request cannot be routed: "+err.Error()+".")
+	}
+	c.peeked = p
+	return nil
+}
+
+func (c *call) readBody() error {
+	limit := c.g.maxBody
+	tooLarge := refuse(http.StatusRequestEntityTooLarge, "request_too_large",
+		fmt.Sprintf("The body is larger than %d bytes, the most that this gateway keeps. Send less.", limit))
+	if c.r.ContentLength > limit {
+		c.w.Header().Set("Connection", "close")
+		return tooLarge
+	}
+	if c.r.ContentLength == 0 {
+		return nil
+	}
+	c.control.SetReadDeadline(c.began.Add(bodyTime))
+	defer c.control.SetReadDeadline(time.Time{})
+	body := http.MaxBytesReader(c.w, c.r.Body, limit)
+	var err error
+	if n := c.r.ContentLength; n > 0 {
+		c.body = make([]byte, n)
+		_, err = io.ReadFull(body, c.body)
+	} else {
+		c.body, err = io.ReadAll(body)
+	}
+	var over *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &over):
+		return tooLarge
+	case isTimeout(err):
+		return refuse(http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("The body did not arrive within %v.", bodyTime))
+	}
+	return errClientGone
+}
+
+// serve tries the route's backends in order until one has answered.
+func (c *call) serve() {
+	var backends []*backend
+	c.route, backends = c.g.routeFor(c.endpoint.dialect, c.peeked.model)
+	if len(backends) == 0 {
+		c.refuse(c.noRoute())
+		return
+	}
+	c.first = backends[0]
+	c.g.budget.call()
+	for _, b := range backends {
+		if c.visit(b) {
+			return
+		}
+		if c.r.Context().Err() != nil || !c.mayGoElsewhere() {
+			break
+		}
+	}
+	switch {
+	case errors.Is(c.r.Context().Err(), context.Canceled):
+		c.gone()
+	case c.lastResort():
+	default:
+		c.exhausted()
+	}
+}
+
+// mayGoElsewhere reports whether the next backend may be sent the request:
+// one that changes something, as an upload, is not repeated once a backend may
+// have acted on it.
+func (c *call) mayGoElsewhere() bool {
+	t := &c.trials[len(c.trials)-1]
+	return t.denial != nil || c.endpoint.harmless(c.r.Method) || t.verdict.untouched()
+}
+
+func (c *call) noRoute() *refusal {
+	spoken := false
+	for _, b := range c.g.backends {
+		spoken = spoken || b.Dialect == c.endpoint.dialect
+	}
+	if !spoken {
+		return refuse(http.StatusNotFound, "no_backend", fmt.Sprintf("No backend of this gateway speaks the %s API, to which %s belongs.", c.endpoint.dialect, shorten(c.r.URL.Path)))
+	}
+	patterns := make([]string, len(c.g.routes))
+	for i, r := range c.g.routes {
+		patterns[i] = r.match
+	}
+	return refuse(http.StatusNotFound, "model_not_found", fmt.Sprintf("No route of this gateway serves the model %q through the %s API. Its routes: %s.",
+		shorten(c.peeked.model), c.endpoint.dialect, strings.Join(patterns, ", ")))
+}
+
+// visit asks one backend for the answer, and reports whether the client has
+// one now. A throttle that ends soon enough is waited out, once.
+func (c *call) visit(b *backend) bool {
+	model := mapped(b.Models, c.peeked.model)
+	circuit, err := b.circuit(model)
+	if err != nil {
+		c.g.log.Error("no circuit", "backend", b.Name, "error", err)
+		c.trials = append(c.trials, trial{backend: b, verdict: failure(fusebox.ClassServer, 0, err)})
+		return false
+	}
+	for waited := false; ; waited = true {
+		t, answered := c.tryOnce(b, circuit, model)
+		if answered {
+			return true
+		}
+		if wait := t.throttledFor(time.Now()); !waited && wait > 0 && wait <= c.g.retry.Wait && c.sleep(wait) {
+			continue
+		}
+		c.trials = append(c.trials, t)
+		return false
+	}
+}
+
+// throttledFor is how long the backend wants to be left alone; 0 = it did not say so.
+func (t *trial) throttledFor(now time.Time) time.Duration {
+	switch {
+	case t.denial != nil && t.denial.Reason() == fusebox.ReasonThrottled:
+		return t.denial.RetryAfter()
+	case t.denial == nil && t.verdict.owner == ofModel && !t.verdict.result.NotBefore.IsZero():
+		return max(t.verdict.result.NotBefore.Sub(now), 0)
+	}
+	return 0
+}
+
+// tryOnce makes one visit, if the circuits allow it.
+func (c *call) tryOnce(b *backend, circuit *fusebox.Circuit, model string) (t trial, answered bool) {
+	t = trial{backend: b, circuit: circuit}
+	if b.ClientKey {
+		if until := b.clients.throttled(keyOf(c.r.Header), time.Now()); !until.IsZero() {
+			t.denial = fusebox.NewDenial(fusebox.DenialInfo{Circuit: circuit.Name(), Reason: fusebox.ReasonThrottled, Until: until})
+			return t, false
+		}
+	}
+	p, err := b.admit(c.r.Context(), circuit)
+	if err != nil {
+		if t.denial = fusebox.AsDenial(err); t.denial == nil {
+			t.verdict = judgeError(c.r.Context(), c.r.Context(), err, false)
+		}
+		return t, false
+	}
+	return c.spend(t, p, model)
+}
+
+// spend makes the visit that the permits allow, with its retries, and gives
+// them back whatever happens.
+func (c *call) spend(t trial, p permits, model string) (trial, bool) {
+	settled := false
+	defer func() {
+		if !settled { // a panic, which goes on
+			p.settle(failure(fusebox.ClassPanic, 0, errors.New("panic in the gateway")))
+		}
+	}()
+	t.account = p.account
+	attempts, answered, broken := 0, false, false
+	for {
+		attempts++
+		a := attempt{call: c, backend: t.backend, model: model}
+		a.make()
+		t.verdict, t.reply, answered, broken = a.verdict, a.reply, a.answered, a.broken
+		c.tell(&a, p.circuit.Name())
+		if answered || !c.mayRepeat(&a, &p, attempts) {
+			break
+		}
+	}
+	t.verdict.result.Attempts = attempts
+	p.settle(t.verdict)
+	settled = true
+	if answered {
+		c.answeredBy, c.circuit = t.backend.Name, p.circuit.Name()
+	} else {
+		c.failovers++
+	}
+	if broken {
+		if c.outcome = "failed"; t.verdict.result.Outcome == fusebox.Canceled {
+			c.outcome = "canceled"
+		}
+		panic(http.ErrAbortHandler) // so that the client cannot take what it has for the whole
+	}
+	return t, answered
+}
+
+// mayRepeat reports whether the visit's next attempt is to be made, after the
+// pause before it.
+func (c *call) mayRepeat(a *attempt, p *permits, attempts int) bool {
+	most := c.g.retry.Attempts
+	if p.model.Probe() {
+		if n := p.circuit.Policy().Probe.Attempts; n > 0 {
+			most = min(most, n)
+		}
+	}
+	if n, _ := strconv.Atoi(c.r.Header.Get("X-Stainless-Retry-Count")); n > 0 {
+		most = 1 // the client's SDK is retrying already
+	}
+	if attempts >= most || !a.repeatable() || !c.g.budget.take(time.Now()) || !c.sleep(c.g.retry.pause(attempts)) {
+		return false
+	}
+	if p.model.Probe() {
+		return true
+	}
+	state := p.circuit.State() // others may have opened it meanwhile
+	return state.Decide(time.Now()).Go
+}
+
+// sleep waits, and reports whether the client is still there.
+func (c *call) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.r.Context().Done():
+		return false
+	}
+}
+
+// lastResort probes, where every backend's circuit is open, one of them before
+// its time: the one that reopens soonest of those that were not probed so in
+// this cooldown. A refused credential is not probed: waiting does not mend it.
+func (c *call) lastResort() bool {
+	var open []*trial
+	for i := range c.trials {
+		t := &c.trials[i]
+		if t.denial == nil || t.denial.Reason() != fusebox.ReasonOpen {
+			return false
+		}
+		if t.denial.Circuit() == t.circuit.Name() {
+			open = append(open, t)
+		}
+	}
+	slices.SortStableFunc(open, func(a, b *trial) int {
+		return cmp.Compare(a.denial.RetryAfter(), b.denial.RetryAfter())
+	})
+	for _, t := range open {
+		p, err := t.backend.admitLastResort(c.r.Context(), t.circuit)
+		if err != nil {
+			continue
+		}
+		tried, answered := c.spend(trial{backend: t.backend, circuit: t.circuit}, p, mapped(t.backend.Models, c.peeked.model))
+		*t = tried
+		return answered
+	}
+	return false
+}
+
+// refuse answers with an error of the gateway's own.
+func (c *call) refuse(err error) {
+	var r *refusal
+	if !errors.As(err, &r) {
+		c.gone()
+	}
+	c.status, c.outcome = r.status, "failed"
+	c.setHeaders("", "")
+	r.write(c.w, c.endpoint.dialect)
+}
+
+// gone ends a request whose client does not wait for it any more. It does not return.
+func (c *call) gone() {
+	c.status, c.outcome = statusClientGone, "canceled"
+	panic(http.ErrAbortHandler)
+}
+
+// begin sends the header of backend b's answer. A length of 0 or less is left to
+// the server to find.
+func (c *call) begin(b *backend, status int, header http.Header, length int64) {
+	h := c.w.Header()
+	copyHeaders(h, header)
+	if length > 0 {
+		h.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
+	c.status, c.outcome = status, c.outcomeBy(b)
+	c.setHeaders(b.Name, c.outcome)
+	c.w.WriteHeader(status)
+}
+
+// setHeaders says who answered and at what cost.
+func (c *call) setHeaders(backend, outcome string) {
+	h := c.w.Header()
+	if backend != "" {
+		h.Set(headerBackend, backend)
+		h.Set(headerOutcome, outcome)
+	}
+	h.Set(headerAttempts, strconv.Itoa(c.attempts))
+}
+
+// outcomeBy is what an answer by b says of the route.
+func (c *call) outcomeBy(b *backend) string {
+	if b != c.first {
+		return outcomeDegraded
+	}
+	return outcomeOK
+}
+
+// tell reports an attempt to the observer and the log.
+func (c *call) tell(a *attempt, circuit string) {
+	r := &a.verdict.result
+	if r.Outcome != fusebox.Success {
+		c.g.log.Info("attempt", "backend", a.backend.Name, "circuit", circuit,
+			"outcome", r.Outcome.String(), "class", string(r.Class), "error", fusebox.ErrorText(r.Err))
+	}
+	if c.g.observer.Attempt != nil {
+		c.g.observer.Attempt(Attempt{Backend: a.backend.Name, Dialect: a.backend.Dialect, Circuit: circuit,
+			Outcome: r.Outcome, Class: r.Class, Elapsed: time.Since(a.started), FirstToken: a.firstToken})
+	}
+}
+
+// observe reports the request, once it is over.
+func (c *call) observe() {
+	if c.g.observer.Request == nil {
+		return
+	}
+	refusals := 0
+	for i := range c.trials {
+		if c.trials[i].denial != nil {
+			refusals++
+		}
+	}
+	c.g.observer.Request(Request{Dialect: c.endpoint.dialect, Route: c.route, Backend: c.answeredBy, Circuit: c.circuit,
+		Status: c.status, Outcome: c.outcome, Attempts: c.attempts, Failovers: c.failovers, Refusals: refusals,
+		Elapsed: time.Since(c.began), FirstToken: c.firstToken})
+}

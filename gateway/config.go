@@ -1,0 +1,179 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// Config says what a Gateway serves. See [New].
+type Config struct {
+	Box      *fusebox.Box // required: it holds the circuits
+	Backends []Backend    // at least one
+	Routes   []Route      // the first that matches a request's model serves it; none = one route over all backends
+	Retry    Retry        // wholly zero = built in
+
+	// Token returns what clients must show, as "Authorization: Bearer TOKEN"
+	// or "X-Api-Key: TOKEN". nil, or an empty one, asks for none. The token is
+	// never passed on.
+	Token func() string
+
+	// Listen is the address the gateway is served on. On a loopback address,
+	// or where it is empty, requests must name a loopback host or that of
+	// Listen, so that no web page can reach the gateway by rebinding a name.
+	Listen string
+
+	MaxBody  int64        // bytes of a request's body that are kept for a replay; beyond that 413. 0 = 32 MiB
+	Logger   *slog.Logger // nil = quiet
+	Observer Observer
+}
+
+const defaultMaxBody = 32 << 20
+
+// Backend is one model API.
+type Backend struct {
+	Name    string // as it stands in circuits; one segment, in lower case
+	URL     string // where the dialect's own paths begin: "https://api.example.com/v1"
+	Dialect Dialect
+
+	// Key returns the credential that the backend is given, at every request;
+	// nil = none. KeyName is the credential's name, never the key itself:
+	// backends that share it share the circuit credential/KEYNAME.
+	Key     func() string
+	KeyName string
+
+	// ClientKey passes the client's own credential on, in place of Key. A
+	// refusal of it is the client's affair, and a 429 throttles that key alone.
+	ClientKey bool
+
+	// Models maps the client's model names, or patterns of them in which *
+	// stands for anything, to the backend's. The most exact one wins; a name
+	// that none matches is passed on as it is.
+	Models map[string]string
+
+	Timeouts Timeouts
+}
+
+// Route is an ordered list of backends for the models it matches.
+type Route struct {
+	Match    string   // a model's name, or a pattern in which * stands for anything
+	Backends []string // names, the first choice first
+	Answers  string   // "pass", or "" for the same: answers are passed through as they come
+}
+
+// Retry says how an attempt is repeated on the backend that failed it. A wholly
+// zero Retry stands for two attempts, 500 ms, 8 s, no waiting, and a budget of
+// 20 % and 10 a minute.
+type Retry struct {
+	Attempts int           // per visit to a backend, the first included
+	Base     time.Duration // the first pause is up to this, each further one up to twice the last
+	Max      time.Duration // the longest pause
+	Wait     time.Duration // a throttle that ends within this is waited out
+	Budget   Budget
+}
+
+// Budget bounds the retries of the whole gateway, so that they cannot become
+// the load that keeps a backend down.
+type Budget struct {
+	Ratio     float64 // share of recent calls
+	PerMinute int     // and so many more
+}
+
+var builtinRetry = Retry{Attempts: 2, Base: 500 * time.Millisecond, Max: 8 * time.Second, Budget: Budget{Ratio: 0.2, PerMinute: 10}}
+
+// check returns every mistake in c, joined.
+func (c *Config) check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gateway: "+format, args...)) }
+	if c.Box == nil {
+		bad("Config.Box is missing")
+	}
+	if len(c.Backends) == 0 {
+		bad("there is no backend")
+	}
+	if c.MaxBody < 0 {
+		bad("MaxBody: want 0 or more bytes, have %d", c.MaxBody)
+	}
+	names := map[string]bool{}
+	for i := range c.Backends {
+		b := &c.Backends[i]
+		for _, problem := range b.problems() {
+			bad("backend %q: %s", b.Name, problem)
+		}
+		if names[b.Name] {
+			bad("backend %q: there are two of this name", b.Name)
+		}
+		names[b.Name] = true
+	}
+	for _, r := range c.Routes {
+		for _, problem := range r.problems(names) {
+			bad("route %q: %s", r.Match, problem)
+		}
+	}
+	if r := c.Retry; r.Attempts < 0 || r.Attempts > 100 || r.Base < 0 || r.Max < 0 || r.Wait < 0 ||
+		r.Budget.PerMinute < 0 || !(r.Budget.Ratio >= 0 && r.Budget.Ratio <= 1) {
+		bad("retry: want 1 to 100 attempts, times of 0 or more, a budget of 0 to 1 and 0 or more a minute")
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Backend) problems() (problems []string) {
+	if name, err := fusebox.CanonicalName(b.Name); err != nil || name != b.Name || strings.ContainsAny(name, "/*") || len(name) > 60 {
+		problems = append(problems, "name: want one word of at most 60 bytes in lower case, without / and *")
+	}
+	u, err := url.Parse(b.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		problems = append(problems, "url: want http:// or https:// and a host, up to where the dialect's own paths begin, as https://api.example.com/v1")
+	} else if u.User != nil {
+		problems = append(problems, "url: must hold no password; give the credential as key")
+	}
+	if b.Dialect != OpenAI && b.Dialect != Anthropic {
+		problems = append(problems, fmt.Sprintf("dialect: want openai or anthropic, have %q", b.Dialect))
+	}
+	switch {
+	case b.ClientKey && b.Key != nil:
+		problems = append(problems, "key: either the client's or one of its own, not both")
+	case (b.Key == nil) != (b.KeyName == ""):
+		problems = append(problems, "key: Key and KeyName go together")
+	case b.KeyName != "":
+		if _, err := fusebox.CanonicalName("credential/" + b.KeyName); err != nil {
+			problems = append(problems, "key: "+err.Error())
+		}
+	}
+	if t := b.Timeouts; min(t.Connect, t.Headers, t.FirstToken, t.Idle, t.Total) < 0 {
+		problems = append(problems, "timeouts: want durations above 0")
+	}
+	for from, to := range b.Models {
+		if from == "" || to == "" {
+			problems = append(problems, "models: a name is empty")
+		}
+	}
+	return problems
+}
+
+func (r *Route) problems(backends map[string]bool) (problems []string) {
+	if r.Match == "" {
+		problems = append(problems, `match: want a model's name or a pattern, as "*"`)
+	}
+	if r.Answers != "" && r.Answers != "pass" {
+		problems = append(problems, fmt.Sprintf("answers: want pass, have %q", r.Answers))
+	}
+	if len(r.Backends) == 0 {
+		problems = append(problems, "backends: there is none")
+	}
+	for i, name := range r.Backends {
+		if !backends[name] {
+			problems = append(problems, fmt.Sprintf("backends: there is no backend %q", name))
+		}
+		if slices.Contains(r.Backends[:i], name) {
+			problems = append(problems, fmt.Sprintf("backends: %q stands there twice; a request visits a backend once", name))
+		}
+	}
+	return problems
+}

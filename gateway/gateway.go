@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// Gateway is an http.Handler that serves model APIs. Make one with [New].
+type Gateway struct {
+	box      *fusebox.Box
+	access   access
+	backends []*backend
+	routes   []route
+	retry    Retry
+	budget   *budget
+	maxBody  int64
+	log      *slog.Logger
+	observer Observer
+}
+
+// route is a Route at work.
+type route struct {
+	match    string
+	backends []*backend
+}
+
+// New returns a Gateway, or everything that is wrong with cfg.
+func New(cfg Config) (*Gateway, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	g := &Gateway{box: cfg.Box, access: newAccess(cfg.Token, cfg.Listen), retry: cfg.Retry, maxBody: cfg.MaxBody,
+		log: cfg.Logger, observer: cfg.Observer}
+	if g.retry == (Retry{}) {
+		g.retry = builtinRetry
+	}
+	g.retry.Attempts = max(g.retry.Attempts, 1)
+	g.budget = newBudget(g.retry.Budget)
+	if g.maxBody == 0 {
+		g.maxBody = defaultMaxBody
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	byName := map[string]*backend{}
+	for _, b := range cfg.Backends {
+		made, err := newBackend(b, cfg.Box)
+		if err != nil {
+			return nil, err
+		}
+		g.backends = append(g.backends, made)
+		byName[b.Name] = made
+	}
+	for _, r := range cfg.Routes {
+		made := route{match: r.Match}
+		for _, name := range r.Backends {
+			made.backends = append(made.backends, byName[name])
+		}
+		g.routes = append(g.routes, made)
+	}
+	if len(g.routes) == 0 {
+		g.routes = []route{{match: "*", backends: g.backends}}
+	}
+	return g, nil
+}
+
+// Close closes the connections to backends that are not in use.
+func (g *Gateway) Close() {
+	for _, b := range g.backends {
+		b.transport.CloseIdleConnections()
+	}
+}
+
+// ServeHTTP answers one request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e, problem := endpointOf(r)
+	c := &call{g: g, w: w, r: r, endpoint: e, began: time.Now()}
+	defer c.observe()
+	if err := g.access.check(r); err != nil {
+		c.refuse(err)
+		return
+	}
+	if problem != nil {
+		c.refuse(problem)
+		return
+	}
+	if e.list {
+		c.listModels()
+		return
+	}
+	if err := c.readRequest(); err != nil {
+		c.refuse(err)
+		return
+	}
+	c.serve()
+}
+
+// routeFor returns the first route that matches a model and has backends of the
+// dialect, and those.
+func (g *Gateway) routeFor(d Dialect, model string) (pattern string, backends []*backend) {
+	for _, r := range g.routes {
+		if model != "" && !matches(r.match, model) {
+			continue
+		}
+		for _, b := range r.backends {
+			if b.Dialect == d {
+				backends = append(backends, b)
+			}
+		}
+		if len(backends) > 0 {
+			return r.match, backends
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// Timeouts are the limits of one visit to a backend. Zero stands for what is
+// built in: connect 5 s, headers and first token 60 s, idle 30 s, total 10 m.
+//
+// A streamed answer is held to all of them. One that is not streamed is held to
+// Connect and Total, and to Headers and Idle where they are set: a long answer
+// sends no header until it is complete.
+type Timeouts struct {
+	Connect    time.Duration // until there is a connection
+	Headers    time.Duration // until the answer's header
+	FirstToken time.Duration // until the first content of a stream
+	Idle       time.Duration // silence within an answer
+	Total      time.Duration // the whole visit
+}
+
+var builtinTimeouts = Timeouts{
+	Connect: 5 * time.Second, Headers: time.Minute, FirstToken: time.Minute, Idle: 30 * time.Second, Total: 10 * time.Minute,
+}
+
+// forStreams returns t with what is built in for streams where it says nothing.
+func (t Timeouts) forStreams() Timeouts {
+	or := func(d, otherwise time.Duration) time.Duration {
+		if d > 0 {
+			return d
+		}
+		return otherwise
+	}
+	b := builtinTimeouts
+	return Timeouts{or(t.Connect, b.Connect), or(t.Headers, b.Headers), or(t.FirstToken, b.FirstToken), or(t.Idle, b.Idle), or(t.Total, b.Total)}
+}
+
+// forWhole returns t for answers that are not streamed: what it does not set
+// has no limit but the total.
+func (t Timeouts) forWhole() Timeouts {
+	all := t.forStreams()
+	return Timeouts{Connect: all.Connect, Headers: t.Headers, FirstToken: 0, Idle: t.Idle, Total: all.Total}
+}
+
+// limitError says which limit passed.
+type limitError struct {
+	waitedFor string
+	limit     time.Duration
+}
+
+func (e *limitError) Error() string {
+	return fmt.Sprintf("no %s within %v", e.waitedFor, e.limit)
+}
+
+// What is waited for.
+const (
+	theHeaders    = "response header"
+	theFirstToken = "first token"
+	theNextToken  = "next token"
+	theWhole      = "complete answer"
+)
+
+// class is stall for an answer that fell silent, else timeout.
+func (e *limitError) class() fusebox.Class {
+	if e.waitedFor == theNextToken {
+		return fusebox.ClassStall
+	}
+	return fusebox.ClassTimeout
+}
+
+// watchdog ends an attempt when a limit passes, also while a read blocks: it
+// cancels the attempt's context with a *limitError as the cause. One timer
+// serves all limits.
+type watchdog struct {
+	cancel context.CancelCauseFunc
+	total  time.Duration
+	end    time.Time // of the total
+
+	mu      sync.Mutex // guards passing
+	passing limitError
+	timer   *time.Timer
+}
+
+// watch begins an attempt that may take total.
+func watch(parent context.Context, total time.Duration) (context.Context, *watchdog) {
+	ctx, cancel := context.WithCancelCause(parent)
+	w := &watchdog{cancel: cancel, total: total, end: time.Now().Add(total), passing: limitError{theWhole, total}}
+	w.timer = time.AfterFunc(total, w.bark)
+	return ctx, w
+}
+
+func (w *watchdog) bark() {
+	w.mu.Lock()
+	passed := w.passing
+	w.mu.Unlock()
+	w.cancel(&passed)
+}
+
+// expect sets the limit for what comes next; 0 = the total alone.
+func (w *watchdog) expect(what string, limit time.Duration) {
+	left := time.Until(w.end)
+	passing := limitError{what, limit}
+	if limit <= 0 || limit > left {
+		passing, limit = limitError{theWhole, w.total}, left
+	}
+	w.mu.Lock()
+	w.passing = passing
+	w.mu.Unlock()
+	w.timer.Reset(limit)
+}
+
+// pause stops the clock: it is the client who is waited for.
+func (w *watchdog) pause() { w.timer.Stop() }
+
+// stop ends the attempt and frees what it holds.
+func (w *watchdog) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}

@@ -1,0 +1,253 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+const (
+	readSize = 32 << 10 // of the buffers that answers are read into
+	maxWhole = 1 << 20  // of an answer that is held back until it is complete
+	maxEvent = 4 << 20  // of an event that is understood, and of a preamble that is held back
+)
+
+// endGrace is how long a stream may stay silent after its answer is complete.
+const endGrace = 2 * time.Second
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+
+// relayWhole passes on an answer that is not streamed. It is held back until
+// it is complete, so that a break is mended elsewhere; one that is very large
+// is passed on from there as it comes.
+func (a *attempt) relayWhole(response *http.Response) {
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
+	buf, n := *pooled, 0
+	var err error
+	for err == nil && n < maxWhole {
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		a.dog.expect(theNextToken, a.limits.Idle)
+		var got int
+		got, err = response.Body.Read(buf[n:])
+		n += got
+	}
+	switch {
+	case err == io.EOF:
+		a.finishWhole(&reply{response.StatusCode, response.Header, buf[:n]})
+	case err != nil:
+		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+	default:
+		a.passWhole(response, buf, n)
+	}
+}
+
+// finishWhole judges a complete answer: an error may hide behind a good status.
+func (a *attempt) finishWhole(r *reply) {
+	if a.endpoint.call {
+		walk := members{b: r.body}
+		for {
+			key, value, ok := walk.next()
+			if !ok {
+				break
+			}
+			if string(key) == "error" && !isNull(value) {
+				r.body = bytes.Clone(r.body) // it outlives the buffer
+				a.judgeReply(r)
+				return
+			}
+		}
+		if !walk.closed {
+			a.verdict = failure(fusebox.ClassServer, r.status, fmt.Errorf("%d: the answer is not JSON", r.status))
+			return
+		}
+	}
+	a.answer(r)
+}
+
+// passWhole passes a large answer on; its first n bytes are in buf.
+func (a *attempt) passWhole(response *http.Response, buf []byte, n int) {
+	a.answered = true
+	a.begin(a.backend, response.StatusCode, response.Header, response.ContentLength)
+	for {
+		if !a.send(buf[:n]) {
+			return
+		}
+		var err error
+		a.dog.expect(theNextToken, a.limits.Idle)
+		n, err = response.Body.Read(buf)
+		if err == nil {
+			continue
+		}
+		if a.send(buf[:n]) && err != io.EOF {
+			a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+			a.broken = true
+		}
+		return
+	}
+}
+
+// relayStream passes on a stream of server-sent events. Nothing is sent before
+// the first content, so that until then another backend can take over; after
+// it, only whole events are, so that a break can be told of cleanly.
+func (a *attempt) relayStream(response *http.Response) {
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
+	s := stream{attempt: a, response: response, buf: *pooled,
+		reading: reading{format: a.endpoint.format, answers: a.peeked.answers}}
+	for s.err == nil {
+		s.fill()
+		if !s.pass() {
+			return
+		}
+	}
+	s.finish()
+}
+
+// stream is an answer on its way.
+type stream struct {
+	*attempt
+	response *http.Response
+	reading  reading
+	events   events
+	buf      []byte // [:n] was read and not sent
+	n        int
+	err      error // why nothing more comes
+}
+
+// fill reads more.
+func (s *stream) fill() {
+	if s.n == len(s.buf) {
+		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+	}
+	switch {
+	case !s.answered:
+		s.dog.expect(s.untilFirstToken())
+	case s.reading.complete() && s.reading.prompt():
+		s.dog.expect(theNextToken, min(endGrace, s.limits.Idle))
+	default:
+		s.dog.expect(theNextToken, s.limits.Idle)
+	}
+	var got int
+	got, s.err = s.response.Body.Read(s.buf[s.n:])
+	s.n += got
+}
+
+// pass reads the events that have come and sends them on. It reports whether
+// the stream goes on.
+func (s *stream) pass() bool {
+	for {
+		from := s.events.begin
+		e, ok := s.events.next(s.buf[:s.n])
+		if !ok {
+			break
+		}
+		if !s.take(e, from) {
+			return false
+		}
+	}
+	if s.n-s.events.begin >= maxEvent || !s.answered && s.n >= maxEvent {
+		s.open() // too large to be understood, or to be held back
+		s.events.skip(s.n)
+	}
+	if !s.answered {
+		return true
+	}
+	return s.flush(s.events.begin)
+}
+
+// take takes in one event, which begins at from. It reports whether the stream
+// goes on.
+func (s *stream) take(e event, from int) bool {
+	switch s.reading.read(e) {
+	case signContent, signEnd:
+		s.open()
+	case signError:
+		return s.fault(e)
+	case signMalformed:
+		s.fail(failure(fusebox.ClassStream, 0, errors.New("an event of the stream is not JSON")), from)
+		return false
+	}
+	return true
+}
+
+// open begins the answer at its first content.
+func (s *stream) open() {
+	if s.answered {
+		return
+	}
+	s.firstToken = time.Since(s.started)
+	s.call.firstToken = time.Since(s.call.began)
+	s.answered = true
+	s.begin(s.backend, s.response.StatusCode, s.response.Header, -1)
+}
+
+// fault handles an error inside the stream. Before any content it is like an
+// error in place of the stream, unless it is the client's to know; after it,
+// the client is told by the backend's own event.
+func (s *stream) fault(e event) bool {
+	s.judge(0, s.response.Header, e.data)
+	if s.answered {
+		s.flush(s.events.begin)
+		s.broken = true
+	} else if s.isClients() {
+		s.open()
+		s.flush(s.events.begin)
+	}
+	return false
+}
+
+// finish ends the stream when nothing more comes.
+func (s *stream) finish() {
+	from := s.events.begin
+	if e, ok := s.events.last(s.buf[:s.n]); ok && s.err == io.EOF && !s.take(e, from) {
+		return
+	}
+	switch v := judgeError(s.ctx, s.r.Context(), s.err, true); {
+	case s.reading.complete() && s.isEnd(v):
+		s.open()
+		s.flush(s.events.begin)
+	case s.err == io.EOF:
+		s.fail(failure(fusebox.ClassStream, 0, errors.New("the stream ended before its answer was complete")), from)
+	default:
+		s.fail(v, from)
+	}
+}
+
+// isEnd reports whether a complete answer's stream may end so: by its end, by
+// silence, or by a break; not by the client's leaving or the total limit.
+func (s *stream) isEnd(v verdict) bool {
+	return s.err == io.EOF || s.reading.format != formatOther && v.result.Outcome == fusebox.Failure
+}
+
+// fail ends a stream that broke. What was not sent of it, from an offset on,
+// is dropped. A client that has a part of the answer is told so.
+func (s *stream) fail(v verdict, from int) {
+	s.verdict = v
+	if !s.answered {
+		return
+	}
+	if v.result.Outcome != fusebox.Canceled && s.flush(from) {
+		message := "The answer broke off: " + fusebox.ErrorText(v.result.Err) + ". What came before is not the whole answer."
+		s.send(errorEvent(s.reading.format, message, s.reading.sequence+1))
+	}
+	s.broken = true
+}
+
+// flush sends the first n bytes of the buffer and takes them out of it.
+func (s *stream) flush(n int) bool {
+	if !s.send(s.buf[:n]) {
+		return false
+	}
+	s.n = copy(s.buf, s.buf[n:s.n])
+	s.events.drop(n)
+	return true
+}
