@@ -126,7 +126,9 @@ func isNews(e *fusebox.Event) bool {
 	switch e.Kind {
 	case fusebox.KindEvidence:
 		return e.Outcome == fusebox.Throttled
-	case fusebox.KindTransition, fusebox.KindDenied, fusebox.KindHold, fusebox.KindThrottle, fusebox.KindTrip, fusebox.KindReset:
+	case fusebox.KindTransition:
+		return e.From != e.Phase // else the hold that caused it is listed
+	case fusebox.KindDenied, fusebox.KindHold, fusebox.KindThrottle, fusebox.KindTrip, fusebox.KindReset:
 		return true
 	}
 	return false

@@ -10,7 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/config"
 )
+
+// patience is how long a command waits for the store.
+const patience = 5 * time.Second
 
 // The operator's commands go straight to the store, so that every process that
 // uses it sees them.
@@ -214,20 +218,26 @@ func (a *app) operate(ctx context.Context, circuits []string, e fusebox.Event) e
 	if err != nil {
 		return err
 	}
+	c, err := a.config()
+	if err != nil {
+		return err
+	}
 	store, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for _, name := range names {
-		status, err := operateOne(ctx, store, name, e)
+		status, err := operateOne(ctx, store, name, namedPolicy(c, name), e)
 		if err != nil {
 			return err
 		}
 		if a.json {
 			err = a.printJSON(status)
 		} else {
-			a.printf("%s is %s: %s\n", name, phaseWords(&status, time.Now()), status.Reason)
+			a.printf("%s is %s\n", name, phaseWords(&status, time.Now()))
 		}
 		if err != nil {
 			return err
@@ -236,7 +246,16 @@ func (a *app) operate(ctx context.Context, circuits []string, e fusebox.Event) e
 	return nil
 }
 
-func operateOne(ctx context.Context, store fusebox.Store, name string, e fusebox.Event) (fusebox.Status, error) {
+// namedPolicy is the policy that the configuration names for a circuit; zero,
+// which stands for the stored one, where it names none.
+func namedPolicy(c *config.Config, circuit string) fusebox.Policy {
+	if !c.Names(circuit) {
+		return fusebox.Policy{}
+	}
+	return c.Policy(circuit)
+}
+
+func operateOne(ctx context.Context, store fusebox.Store, name string, p fusebox.Policy, e fusebox.Event) (fusebox.Status, error) {
 	before, err := store.Apply(ctx, name, fusebox.Policy{})
 	if err != nil {
 		return fusebox.Status{}, err
@@ -245,9 +264,9 @@ func operateOne(ctx context.Context, store fusebox.Store, name string, e fusebox
 		return fusebox.Status{}, err
 	}
 	e.Circuit, e.At = name, before.Clock().UTC()
-	after, err := store.Apply(ctx, name, fusebox.Policy{}, e)
+	after, err := store.Apply(ctx, name, p, e)
 	if err != nil {
-		return fusebox.Status{}, err
+		return fusebox.Status{}, fmt.Errorf("not recorded: %w", err)
 	}
 	status := after.StatusAt(name, after.Clock())
 	if e.Kind == fusebox.KindTrip || e.Kind == fusebox.KindReset {

@@ -135,12 +135,21 @@ func roughly(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(time.Second).String()
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+		return withoutZeros(d.Round(time.Second))
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return withoutZeros(d.Round(time.Minute))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// withoutZeros is d without parts that are zero at its end: 1h, not 1h0m0s.
+func withoutZeros(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
 }

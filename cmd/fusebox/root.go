@@ -69,6 +69,7 @@ tells the caller what to do instead.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
+		a.upCommand(),
 		a.doctorCommand(),
 		a.statusCommand(),
 		a.whyCommand(),

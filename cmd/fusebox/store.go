@@ -9,17 +9,22 @@ import (
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/config"
+	"github.com/fusebox-go/fusebox/filestore"
 )
 
 // openers open a store by the scheme of its address.
 var openers = map[string]func(ctx context.Context, a *app, c *config.Config, address config.StoreURL) (fusebox.Store, error){
-	"file":   notBuiltIn,
+	"file":   openFileStore,
 	"redis":  notBuiltIn,
 	"rediss": notBuiltIn,
 }
 
+func openFileStore(_ context.Context, _ *app, c *config.Config, address config.StoreURL) (fusebox.Store, error) {
+	return filestore.Open(filestore.Config{Dir: address.Dir(), Keep: c.Keep, SyncTransitions: c.Sync == config.SyncTransitions})
+}
+
 func notBuiltIn(_ context.Context, _ *app, _ *config.Config, address config.StoreURL) (fusebox.Store, error) {
-	return nil, fmt.Errorf("store %s: this program is built without stores of this kind; use file:///dir", address)
+	return nil, fmt.Errorf("store %s: this program has no stores of this kind; use file:///dir", address)
 }
 
 // openStore opens the store that the flags, the environment or the

@@ -54,7 +54,7 @@ func (a *app) printExplanation(x *explanation) {
 		a.printf("No evidence: what is unknown is usable.\n")
 	}
 	t, quiet := &table{}, 0
-	t.row("", "AT", "WHAT", "TOOK", "WORKER", "EFFECT", "ERROR")
+	t.row(" ", "AT", "WHAT", "TOOK", "WORKER", "EFFECT", "ERROR")
 	for i := range x.Records {
 		r := &x.Records[i]
 		if !r.Counted && !a.verbose {

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/admin"
+	"github.com/fusebox-go/fusebox/config"
+	"github.com/fusebox-go/fusebox/gateway"
+)
+
+// How long things may take that up waits for.
+const (
+	drainTime = 10 * time.Second // requests in flight, once it was told to stop
+	flushTime = 5 * time.Second  // evidence on its way to the store
+)
+
+// upFlags are the flags of up.
+type upFlags struct {
+	listen, admin string
+	demo, observe bool
+	drain         time.Duration
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Serve the model gateway, and metrics, health and the API beside it",
+		Long: `Serve the model gateway, and beside it an admin listener with metrics, health and
+what is known of the circuits. The first line on standard output names both
+addresses.
+
+Without a configuration file it serves what it finds: an Ollama on its usual
+port, and OpenAI and Anthropic where their keys are in the environment. Where
+there is nothing, or with --demo, two scripted backends fail in realistic ways.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.up(c.Context(), &f) },
+	}
+	c.Flags().StringVar(&f.listen, "listen", "", "`ADDRESS` of the gateway; port 0 picks a free one (default 127.0.0.1:4040)")
+	c.Flags().StringVar(&f.admin, "admin", "", "`ADDRESS` of the admin listener (default 127.0.0.1:4041)")
+	c.Flags().BoolVar(&f.demo, "demo", false, "serve two scripted backends, and call them")
+	c.Flags().BoolVar(&f.observe, "observe", false, "decide and record, but refuse nothing")
+	c.Flags().DurationVar(&f.drain, "drain", drainTime, "how long requests in flight may go on after it was told to stop")
+	return c
+}
+
+func (a *app) up(ctx context.Context, f *upFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := a.prepare(ctx, f)
+	if err != nil {
+		return err
+	}
+	err = s.serve(ctx)
+	stop() // a second signal ends it at once
+	return errors.Join(err, s.stop(f.drain))
+}
+
+// server is the process that up runs.
+type server struct {
+	a       *app
+	config  *config.Config
+	store   fusebox.Store
+	box     *fusebox.Box
+	gateway *gateway.Gateway
+	admin   *admin.Handler
+	front   listening
+	back    listening
+	failed  chan error
+}
+
+// listening is a listener and the server on it.
+type listening struct {
+	net.Listener
+	server *http.Server
+}
+
+func (l *listening) url() string { return "http://" + l.Addr().String() }
+
+// prepare makes everything ready and listens. What it returns must be stopped.
+func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
+	c, err := a.upConfig(f)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{a: a, config: c, failed: make(chan error, 2)}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.stop(0))
+	}
+	return s, nil
+}
+
+func (s *server) open(ctx context.Context) (err error) {
+	c := s.config
+	if s.store, err = s.a.openStore(ctx); err != nil {
+		return err
+	}
+	if s.box, err = fusebox.New(s.a.boxConfig(c, s.store)); err != nil {
+		return &exitError{exitConfig, err}
+	}
+	token, err := c.Admin.Token.Value()
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	s.admin, err = admin.New(admin.Config{Box: s.box, Store: s.store, Token: token, Version: readBuildInfo().Version, Logger: s.a.log})
+	if err != nil {
+		return err
+	}
+	if s.gateway, err = gateway.New(s.a.gatewayConfig(c, s.box)); err != nil {
+		return &exitError{exitConfig, err}
+	}
+	if s.front, err = s.listen(c.Gateway.Listen, s.gateway, "--listen"); err != nil {
+		return err
+	}
+	s.back, err = s.listen(c.Admin.Listen, s.admin, "--admin")
+	return err
+}
+
+// upConfig is the configuration with the flags of up on top, fit to serve.
+func (a *app) upConfig(f *upFlags) (*config.Config, error) {
+	c, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	if !a.usesFile() && !f.demo {
+		c = config.Discover(os.Getenv, reachable)
+		a.loaded = c
+	}
+	for _, l := range []struct {
+		flag, value string
+		listener    *config.Listener
+	}{{"--listen", f.listen, &c.Gateway}, {"--admin", f.admin, &c.Admin}} {
+		if l.value == "" {
+			continue
+		}
+		l.listener.Listen = l.value
+		if err := l.listener.Validate(); err != nil {
+			return nil, &exitError{exitConfig, fmt.Errorf("%s: %w", l.flag, err)}
+		}
+	}
+	if f.observe {
+		c.Mode = config.ModeObserve
+	}
+	return c, missingSecrets(c)
+}
+
+// reachable reports whether a server answers at a URL, soon.
+func reachable(url string) bool {
+	client := &http.Client{Timeout: 500 * time.Millisecond}
+	answer, err := client.Get(url)
+	if err != nil {
+		return false
+	}
+	answer.Body.Close()
+	return true
+}
+
+// listen begins to serve h on an address.
+func (s *server) listen(address string, h http.Handler, flag string) (listening, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return listening{}, fmt.Errorf("cannot listen on %s: %w; choose another with %s, port 0 picks a free one", address, err, flag)
+	}
+	on := listening{l, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}}
+	go func() {
+		if err := on.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serving on %s: %w", l.Addr(), err)
+		}
+	}()
+	return on, nil
+}
+
+// serve says where it listens and waits for the end.
+func (s *server) serve(ctx context.Context) error {
+	if err := s.announce(); err != nil {
+		return err
+	}
+	s.welcome()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+// announce prints the first line: programs read the addresses from it.
+func (s *server) announce() error {
+	if s.a.json {
+		type addresses struct {
+			Gateway string `json:"gateway"`
+			Admin   string `json:"admin"`
+		}
+		return s.a.printJSON(addresses{s.front.url(), s.back.url()})
+	}
+	_, err := fmt.Fprintf(s.a.stdout, "fusebox is up: gateway %s, admin %s\n", s.front.url(), s.back.url())
+	return err
+}
+
+// stop drains and closes whatever was opened: requests first, then the
+// evidence that they gave, then the store.
+func (s *server) stop(drain time.Duration) error {
+	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	for _, l := range []listening{s.front, s.back} {
+		if l.server == nil {
+			continue
+		}
+		if err := l.server.Shutdown(ctx); err != nil {
+			s.a.log.Warn("requests were cut off", "address", l.Addr().String(), "after", drain)
+			l.server.Close()
+		}
+	}
+	if s.gateway != nil {
+		s.gateway.Close()
+	}
+	if s.box != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		defer cancel()
+		if err := s.box.Close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("evidence was not recorded: %w", err))
+		}
+	}
+	if s.admin != nil {
+		s.admin.Close()
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}

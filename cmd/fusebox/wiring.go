@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/config"
+	"github.com/fusebox-go/fusebox/gateway"
+)
+
+// boxConfig is the configuration as the root package takes it.
+func (a *app) boxConfig(c *config.Config, store fusebox.Store) fusebox.Config {
+	return fusebox.Config{
+		Policy: c.Policy, Store: store, Worker: workerName(c),
+		Observe: c.Mode == config.ModeObserve, Logger: a.log,
+	}
+}
+
+// gatewayConfig is the configuration as the gateway takes it.
+func (a *app) gatewayConfig(c *config.Config, box *fusebox.Box) gateway.Config {
+	g := gateway.Config{
+		Box: box, Token: secret(c.Gateway.Token), Listen: c.Gateway.Listen, Logger: a.log,
+		Retry: gateway.Retry{
+			Attempts: c.Retry.Attempts, Base: c.Retry.Base, Max: c.Retry.Max, Wait: c.Retry.Wait,
+			Budget: gateway.Budget{Ratio: c.Retry.Budget.Ratio, PerMinute: c.Retry.Budget.PerMinute},
+		},
+	}
+	for _, b := range c.Backends {
+		g.Backends = append(g.Backends, gatewayBackend(b))
+	}
+	for _, r := range c.Routes {
+		g.Routes = append(g.Routes, gateway.Route{Match: r.Match, Backends: r.Backends, Answers: string(r.Answers)})
+	}
+	return g
+}
+
+func gatewayBackend(b config.Backend) gateway.Backend {
+	return gateway.Backend{
+		Name: b.Name, URL: b.URL, Dialect: gateway.Dialect(b.Dialect), Models: b.Models,
+		Key: secret(b.Key), KeyName: credentialName(b.Key), ClientKey: b.ClientKey,
+		Timeouts: gateway.Timeouts(b.Timeouts),
+	}
+}
