@@ -22,6 +22,11 @@ type Config struct {
 	// It is not called for a nil error.
 	Classify func(context.Context, error) Result
 
+	// Guard says what Call does around a circuit, besides its policy, by the
+	// circuit's canonical name; nil = the zero Guard. It is called once per
+	// circuit and must be safe for concurrent use.
+	Guard func(circuit string) Guard
+
 	Thrash Thrash
 	Retry  Retry
 
@@ -140,7 +145,10 @@ func (b *Box) lookUp(name string) (c *Circuit, made bool, err error) {
 		return c, false, nil
 	}
 	p := Policy{}
-	if b.cfg.Policy != nil {
+	switch {
+	case Kind(name) == runKind:
+		p = b.runs.policy()
+	case b.cfg.Policy != nil:
 		p = b.cfg.Policy(name)
 	}
 	p = p.orDefault(name)

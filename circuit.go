@@ -19,6 +19,7 @@ type Circuit struct {
 	policy *Policy
 	cur    atomic.Pointer[epoch]
 	used   atomic.Bool // looked up since the box last swept
+	guard  atomic.Pointer[guarded]
 
 	mu   sync.Mutex
 	gone bool    // evicted: the box may hold another circuit of this name
@@ -386,8 +387,11 @@ func (c *Circuit) observes() bool { return c.policy.Observe || c.box.cfg.Observe
 // denial words the refusal by s at t.
 func (c *Circuit) denial(s *State, t time.Time) *Denial {
 	d := s.Decide(t)
-	denial := &Denial{circuit: c.name, reason: d.Reason, failures: s.CountAt(t), last: s.LastError, now: c.box.now}
-	if d.Probe { // a slot is free, but another call is just taking it
+	denial := &Denial{circuit: c.name, reason: d.Reason, failures: s.CountAt(t), last: s.LastError, now: c.box.now,
+		texts: c.box.runs.thrash.Texts}
+	if Kind(c.name) == runKind { // a run's record refuses for one reason only
+		denial.reason, denial.last = ReasonStuck, s.Cause
+	} else if d.Probe { // a slot is free, but another call is just taking it
 		denial.reason = ReasonProbing
 	}
 	if d.RetryAfter > 0 {
@@ -491,12 +495,14 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 }
 
 func (c *Circuit) operate(e Event) {
-	c = c.lock()
 	e.At = c.box.now()
-	c.fold(e.At, true, e)
-	if c.box.sync != nil {
-		c.box.sync.kick(c)
-	}
+	c.enter(e.At, true, e)
+}
+
+// enter folds an event that is no call's result.
+func (c *Circuit) enter(t time.Time, live bool, e Event) {
+	c = c.lock()
+	c.fold(t, live, e)
 	c.mu.Unlock()
 	c.box.deliver()
 }

@@ -18,8 +18,14 @@ type Denial struct {
 	failures int
 	last     string
 	run      string
-	text     string // the instruction, if somebody made one; else the built-in one
+	text     string // the instruction, if somebody made one; else texts' own
 	now      func() time.Time
+
+	// For the wording.
+	texts   *Texts   // nil = the built-in ones
+	script  string   // which text; "" = the reason's
+	times   int      // how often the run was refused this; 0 and 1 = the first time
+	working []string // what else works
 }
 
 // DenialInfo is what a Denial says, as plain values: for those who make one.
@@ -86,7 +92,7 @@ func (d *Denial) Instruction() string {
 	if d.text != "" {
 		return d.text
 	}
-	return builtinInstruction(d)
+	return d.texts.instruction(d)
 }
 
 // Error returns the instruction.
@@ -111,34 +117,6 @@ func (r Reason) sentinel() error {
 		return ErrHeld
 	}
 	return nil
-}
-
-// builtinInstruction is the text of a denial that nobody worded.
-func builtinInstruction(d *Denial) string {
-	wait := ""
-	if s := Seconds(d.RetryAfter()); s > 0 {
-		wait = fmt.Sprintf(" for another %d s", s)
-	}
-	switch d.reason {
-	case ReasonThrottled:
-		return fmt.Sprintf("%s asked to be left alone%s. Continue without it, and say so in your answer.", d.circuit, wait)
-	case ReasonHeld:
-		return fmt.Sprintf("%s was switched off by an operator%s. Continue without it, and say so in your answer.", d.circuit, wait)
-	case ReasonProbing:
-		return fmt.Sprintf("%s is unavailable: one call is testing whether it is back. Continue without it, and say so in your answer.", d.circuit)
-	case ReasonThrash:
-		return fmt.Sprintf("%s has failed %d times with these exact arguments; the same call will fail the same way. Change your approach, or report what you could not do.", d.circuit, d.failures)
-	case ReasonStuck:
-		return "This run is stopped: it went on calling what was refused. Report what you could not do, and end the run."
-	}
-	seen := ""
-	if d.failures > 0 {
-		seen = fmt.Sprintf(" after %s", plural(d.failures, "failure"))
-		if d.last != "" {
-			seen += ", the last: " + d.last
-		}
-	}
-	return fmt.Sprintf("%s is unavailable%s (circuit open%s). Continue without it, and say so in your answer.", d.circuit, wait, seen)
 }
 
 func plural(n int, word string) string {

@@ -59,7 +59,7 @@ func (s *State) apply(e *Event) {
 		if s.Hold == nil {
 			s.Failures = s.CountAt(t)
 			s.FailedProbes = 0
-			s.open(t, because("operator", e.Cause))
+			s.open(t, e.tripCause())
 		}
 	case KindReset:
 		if s.Hold == nil {
@@ -71,6 +71,15 @@ func (s *State) apply(e *Event) {
 	default:
 		s.Revision-- // it changes nothing
 	}
+}
+
+// tripCause says who opened the circuit: an operator, or for a run's record the
+// guard, whose cause speaks for itself.
+func (e *Event) tripCause() string {
+	if e.Run != "" && e.Cause != "" {
+		return e.Cause
+	}
+	return because("operator", e.Cause)
 }
 
 func because(who, why string) string {

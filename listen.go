@@ -14,11 +14,12 @@ type outbox struct {
 	log      *slog.Logger
 	wanted   atomic.Bool // somebody listens to evidence
 	mu       sync.Mutex
-	queue    []any // Transition or Event
+	queue    []any // Transition, Event or Notice
 	busy     bool
 	next     int
 	onChange []listener[Transition]
 	onEvent  []listener[Event]
+	onNotice []listener[Notice]
 }
 
 type listener[T any] struct {
@@ -65,6 +66,8 @@ func (b *Box) deliver() {
 			send(o, item, slices.Clone(o.onChange))
 		case Event:
 			send(o, item, slices.Clone(o.onEvent))
+		case Notice:
+			send(o, item, slices.Clone(o.onNotice))
 		}
 	}
 	o.queue = nil

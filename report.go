@@ -8,7 +8,10 @@ import (
 )
 
 // runPrefix is where a run is recorded in a store: as the circuit "run/ID".
-const runPrefix = "run/"
+const (
+	runKind   = "run"
+	runPrefix = runKind + "/"
+)
 
 // Report is what a store knows at one instant: what `fusebox status --json` and
 // the admin listener's /v1/circuits print.
@@ -19,25 +22,27 @@ type Report struct {
 
 // RunStatus is what a store knows of one run: an agent's or a job's.
 type RunStatus struct {
-	Run     string    // its id
-	Stuck   bool      // every call of it is refused
-	Denied  int       // calls of it that were refused
-	Outcome string    // so far: "complete", "degraded" or "failed"
-	Since   time.Time // of its newest change; zero = none
+	Run        string     // its id
+	Stuck      bool       // every call of it is refused
+	Struggling bool       // its calls fail one after the other; known to its own process only
+	Denied     int        // calls of it that were refused
+	Outcome    RunOutcome // so far
+	Since      time.Time  // of its newest change; zero = none
 }
 
 // runStatusJSON is the contract's form of a run's status.
 type runStatusJSON struct {
-	Run     string     `json:"run"`
-	Stuck   bool       `json:"stuck"`
-	Denied  int        `json:"denied"`
-	Outcome string     `json:"outcome"`
-	Since   *time.Time `json:"since"`
+	Run        string     `json:"run"`
+	Stuck      bool       `json:"stuck"`
+	Struggling bool       `json:"struggling,omitempty"`
+	Denied     int        `json:"denied"`
+	Outcome    RunOutcome `json:"outcome"`
+	Since      *time.Time `json:"since"`
 }
 
 // MarshalJSON writes {"run":…,"stuck":…,"denied":…,"outcome":…,"since":…}.
 func (r RunStatus) MarshalJSON() ([]byte, error) {
-	return marshal(runStatusJSON{r.Run, r.Stuck, r.Denied, r.Outcome, momentOrNull(r.Since)})
+	return marshal(runStatusJSON{r.Run, r.Stuck, r.Struggling, r.Denied, r.Outcome, momentOrNull(r.Since)})
 }
 
 // ReadReport reads the named circuits from the store, or all of them if no
@@ -86,9 +91,18 @@ func (s *State) Clock() time.Time {
 
 // runStatusAt derives a run's status from the circuit that it is recorded as.
 func (s *State) runStatusAt(id string, t time.Time) RunStatus {
-	r := RunStatus{Run: id, Stuck: s.PhaseAt(t) != Closed, Denied: s.Denied, Outcome: "complete", Since: s.Since}
-	if r.Stuck || r.Denied > 0 {
-		r.Outcome = "degraded"
+	r := RunStatus{Run: id, Stuck: s.stuckAt(t), Denied: s.Denied, Outcome: RunComplete, Since: s.Since}
+	switch {
+	case r.Stuck:
+		r.Outcome = RunFailed
+	case r.Denied > 0:
+		r.Outcome = RunDegraded
 	}
 	return r
+}
+
+// stuckAt reports whether the state of a run's record refuses every call at t.
+func (s *State) stuckAt(t time.Time) bool {
+	d := s.Decide(t)
+	return !d.Go && !d.Probe
 }
