@@ -30,13 +30,14 @@ type Circuit struct {
 type detail struct {
 	state State       // as this process knows it: shared, folded with pending
 	wake  *time.Timer // of the refusing epoch
-	since time.Time   // when the present run of successes began
+	since time.Time   // up to when successes were collected: the present run began later
 	told  State       // phase and version that listeners were told last
 
 	rawError, errorText string // of the last error
 
 	// With a store only.
 	shared  State         // as the store knows it
+	met     bool          // the store has been heard of this circuit
 	pending []Event       // this process's events that the store has not acknowledged
 	sent    int           // of these, how many are on their way
 	busy    bool          // an exchange with the store is under way
@@ -77,7 +78,7 @@ func (c *Circuit) Allow(ctx context.Context) (Permit, error) {
 }
 
 // AllowAt is Allow at a time of the caller's choosing: for tests, replays and
-// simulations. Report such a permit with [Permit.DoneAt], and do not mix the
+// simulations. Nothing becomes overdue by itself in such time. Report such a permit with [Permit.DoneAt], and do not mix the
 // two kinds of time on one circuit. Time may stand still; where it goes back,
 // the decision is that of the earlier time.
 func (c *Circuit) AllowAt(t time.Time) (Permit, error) {
@@ -332,14 +333,16 @@ func (c *Circuit) tell(s *State) {
 // collect folds what the fast path counted since it was last called. The
 // caller holds the lock.
 func (c *Circuit) collect(t time.Time) {
+	if c.d != nil {
+		for _, e := range c.d.retired {
+			c.collectEpoch(e, t)
+		}
+		c.d.retired = nil
+	}
 	c.collectEpoch(c.cur.Load(), t)
-	if c.d == nil {
-		return
+	if c.d != nil {
+		c.d.since = t
 	}
-	for _, e := range c.d.retired {
-		c.collectEpoch(e, t)
-	}
-	c.d.retired = nil
 }
 
 func (c *Circuit) collectEpoch(e *epoch, t time.Time) {
@@ -352,7 +355,6 @@ func (c *Circuit) collectEpoch(e *epoch, t time.Time) {
 	}
 	run := c.run(e, t, n, elapsed)
 	c.take(run)
-	c.d.since = run.At
 }
 
 // run is the record of n successes that the fast path counted.

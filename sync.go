@@ -53,6 +53,7 @@ func (y *syncer) begin() {
 }
 
 func (y *syncer) end() {
+	y.local.Store(true) // whoever calls on is not led to the store any more
 	y.cancel()
 	y.ended.Wait()
 }
@@ -278,6 +279,10 @@ func (c *Circuit) adopt(s State) {
 	d.state = s.clone()
 	for i := range d.pending {
 		d.state.apply(&d.pending[i])
+	}
+	if !d.met { // what happened before this process came is no news
+		d.met = true
+		d.told = State{Phase: d.shared.Phase, Version: max(d.shared.Version, d.told.Version)}
 	}
 	c.tell(&d.shared)
 	c.refresh(c.box.now(), true)

@@ -236,3 +236,28 @@ func TestStoreClockThatDiffersRules(t *testing.T) {
 		})
 	}
 }
+
+// A process that starts while a circuit is open must not count that as news:
+// alarms on the frequency of opening would go off at every deploy.
+func TestWhatHappenedBeforeIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fusebox.NewMemory()
+		cfg := fusebox.Config{Policy: onePolicy(nil), Store: store}
+		fail(t, circuit(t, newBox(t, cfg), "model/a"), 3)
+		synctest.Wait()
+		var heard []fusebox.Transition
+		b := newBox(t, cfg)
+		b.OnTransition(func(tr fusebox.Transition) { heard = append(heard, tr) })
+		c := circuit(t, b, "model/a")
+		synctest.Wait()
+		wantPhase(t, c, fusebox.Open)
+		if len(heard) > 0 {
+			t.Errorf("heard of %+v", heard)
+		}
+		c.Reset("mended")
+		synctest.Wait()
+		if len(heard) != 1 || heard[0].To != fusebox.Closed {
+			t.Errorf("heard %+v, want the reset", heard)
+		}
+	})
+}
