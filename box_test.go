@@ -11,7 +11,7 @@ import (
 	"github.com/fusebox-go/fusebox"
 )
 
-// A million names that callers made up must not fill the memory, and must not
+// Names without end that callers made up must not fill the memory, and must not
 // push out what is known of a circuit that is open.
 func TestI19NamesWithoutEndDoNotFillMemory(t *testing.T) {
 	const limit = 1000
@@ -26,7 +26,7 @@ func TestI19NamesWithoutEndDoNotFillMemory(t *testing.T) {
 	}
 
 	var before, after runtime.MemStats
-	for i := range 1_000_000 {
+	for i := range 200_000 {
 		if i == 10_000 {
 			runtime.GC()
 			runtime.ReadMemStats(&before)
