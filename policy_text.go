@@ -213,8 +213,8 @@ func (c Cooldown) words() string {
 
 // policyJSON is a policy as the log keeps it.
 type policyJSON struct {
-	Trip       []Trip        `json:"trip,omitempty"`
-	OnClass    []Class       `json:"on_class,omitempty"`
+	Trip       []Trip        `json:"trip,omitzero"`     // [] is not null: it means no circuit
+	OnClass    []Class       `json:"on_class,omitzero"` // likewise
 	FasterThan durationText  `json:"faster_than,omitzero"`
 	Overdue    durationText  `json:"overdue,omitzero"`
 	Distinct   bool          `json:"distinct,omitempty"`
