@@ -102,6 +102,9 @@ func (w *eventJSON) event(e *Event) error {
 			return err
 		}
 	}
+	if e.Kind == KindHold && w.Action != ActionLifted && (w.To == "" || e.Phase == HalfOpen) {
+		return fmt.Errorf("to: want open or closed, have %q", w.To)
+	}
 	e.Class, e.Elapsed, e.N, e.Attempts = Class(w.Class), fromMilliseconds(w.MS), w.N, w.Attempts
 	e.Worker, e.Run, e.Call, e.Error = w.Worker, w.Run, w.Call, w.Error
 	e.Lease, e.Late, e.Overdue = w.Lease, w.Late, w.Overdue
@@ -211,7 +214,7 @@ func (e *Event) AppendJSON(b []byte) []byte {
 		b = strconv.AppendUint(b, e.Version, 10)
 	}
 	text("action", e.Action)
-	if e.Kind == KindHold && e.Action == ActionHeld {
+	if e.Kind == KindHold && e.Action != ActionLifted {
 		text("to", e.Phase.String())
 	}
 	text("lease", e.Lease)

@@ -259,6 +259,9 @@ func (s *State) applyLease(e *Event, t time.Time) {
 			s.dropLease(i)
 		}
 		return
+	case ActionGranted:
+	default:
+		return
 	}
 	if s.Hold != nil || t.Before(s.Throttled) || e.Lease == "" || s.HasLease(e.Lease) {
 		return
@@ -334,11 +337,12 @@ func capThrottle(until, t time.Time) time.Time {
 // circuit that was held open may be probed at once, unless its own cooldown
 // runs longer.
 func (s *State) hold(e *Event, t time.Time) {
-	if e.Action == ActionLifted {
-		if s.Hold != nil {
-			s.Hold = nil
-			s.move(s.Phase, t, because("hold lifted", e.Cause))
-		}
+	switch {
+	case e.Action == ActionLifted && s.Hold != nil:
+		s.Hold = nil
+		s.move(s.Phase, t, because("hold lifted", e.Cause))
+		return
+	case e.Action != ActionHeld || e.Phase == HalfOpen:
 		return
 	}
 	if e.Phase == Closed {

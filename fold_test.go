@@ -175,3 +175,17 @@ func TestRunOfSuccessesFillsTheWindowAsItsCallsWould(t *testing.T) {
 	want(t, "calls in the window of a longer run", one.Windows[0].Buckets[len(one.Windows[0].Buckets)-1], fusebox.Bucket{All: 1})
 	want(t, "buckets", len(one.Windows[0].Buckets), 1)
 }
+
+// A hold is to open or to closed. One that named nothing used to hold closed.
+func TestOnlyWhatAHoldSaysIsHeld(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	for name, e := range map[string]fusebox.Event{
+		"half-open":          held("12:01", fusebox.HalfOpen, ""),
+		"an unknown action":  {Kind: fusebox.KindHold, At: at("12:01"), Action: "hugged"},
+		"a lease unheard of": {Kind: fusebox.KindLease, At: at("12:01"), Action: "borrowed", Lease: "t"},
+	} {
+		s := fold(p, fusebox.State{}, failed("12:00", 0), e)
+		want(t, name+": phase", s.PhaseAt(at("12:02")), fusebox.Open)
+		want(t, name+": version", s.Version, 1)
+	}
+}
