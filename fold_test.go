@@ -189,3 +189,17 @@ func TestOnlyWhatAHoldSaysIsHeld(t *testing.T) {
 		want(t, name+": version", s.Version, 1)
 	}
 }
+
+// Each report is older than the one before, by less than a window: the window
+// once grew by 19 buckets with each.
+func TestI19WindowIsBoundedWhenReportsComeBackwards(t *testing.T) {
+	p := rules(fusebox.Rate(1, 20*time.Second, 1000))
+	s := fusebox.State{}
+	for i := range 500 {
+		e := fusebox.Event{At: at("12:00").Add(-time.Duration(i) * 15 * time.Second)}
+		s = fold(p, s, e)
+		if n := len(s.Windows[0].Buckets); n > 20 {
+			t.Fatalf("%d buckets after %d reports", n, i+1)
+		}
+	}
+}

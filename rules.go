@@ -218,23 +218,22 @@ func (w *Window) add(bucket int64, n, bad int, fresh bool) {
 	if n == 0 {
 		return
 	}
-	if len(w.Buckets) == 0 {
-		w.First = bucket
-	}
-	if bucket < w.First { // a late result of an older bucket
-		if w.First-bucket >= windowBuckets {
-			if fresh { // a call that ended just now: it is the clock that was set back
-				w.First, w.Buckets = bucket, []Bucket{{All: n, Bad: bad}}
-			}
+	last := w.First + int64(len(w.Buckets)) - 1
+	oldest := bucket - windowBuckets + 1
+	switch {
+	case len(w.Buckets) == 0 || last < oldest:
+		w.First, w.Buckets = bucket, nil
+	case bucket <= last-windowBuckets: // too old to count
+		if !fresh {
 			return
 		}
+		w.First, w.Buckets = bucket, nil // a call that ended just now: it is the clock that was set back
+	case bucket < w.First: // a late result
 		w.Buckets = append(make([]Bucket, w.First-bucket), w.Buckets...)
 		w.First = bucket
-	}
-	if over := bucket - w.First - windowBuckets + 1; over > 0 {
-		drop := min(over, int64(len(w.Buckets)))
-		w.Buckets = append([]Bucket(nil), w.Buckets[drop:]...)
-		w.First += over
+	case w.First < oldest:
+		w.Buckets = append([]Bucket(nil), w.Buckets[oldest-w.First:]...)
+		w.First = oldest
 	}
 	for int64(len(w.Buckets)) <= bucket-w.First {
 		w.Buckets = append(w.Buckets, Bucket{})
