@@ -74,8 +74,12 @@ type Event struct {
 	Seen time.Time
 }
 
+// maxCount bounds what one record can add to a count, so that no log makes one
+// overflow.
+const maxCount = 1 << 30
+
 // count returns N, at least 1.
-func (e *Event) count() int { return max(e.N, 1) }
+func (e *Event) count() int { return min(max(e.N, 1), maxCount) }
 
 // clock returns the time at which e is judged.
 func (e *Event) clock() time.Time {

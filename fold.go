@@ -438,6 +438,9 @@ func (s *State) clear() {
 // 0..Jitter of it and never shortens it.
 func (s *State) cooldown() time.Duration {
 	c := s.Policy.Cooldown
+	if c.After <= 0 {
+		return 0 // not 0 times infinity, after enough failed probes
+	}
 	base := float64(c.After)
 	if c.Growth > 1 {
 		base *= math.Pow(c.Growth, float64(s.FailedProbes))
@@ -447,7 +450,7 @@ func (s *State) cooldown() time.Duration {
 		limit = float64(c.Max)
 	}
 	base = min(base, limit)
-	return time.Duration(base + base*c.Jitter*uniform(s.Seed, s.Version))
+	return time.Duration(base) + time.Duration(base*c.Jitter*uniform(s.Seed, s.Version))
 }
 
 // uniform is a number in [0, 1) that depends on the seed and the version alone,

@@ -2,6 +2,7 @@ package fusebox_test
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -201,5 +202,42 @@ func TestI19WindowIsBoundedWhenReportsComeBackwards(t *testing.T) {
 		if n := len(s.Windows[0].Buckets); n > 20 {
 			t.Fatalf("%d buckets after %d reports", n, i+1)
 		}
+	}
+}
+
+// Counts of a busy window once overflowed 64 bits when they were compared.
+func TestHugeCountsAreComparedExactly(t *testing.T) {
+	p := rules(fusebox.Slow(0.5, time.Second, time.Minute, 1))
+	s := fusebox.State{}
+	for range 20 {
+		s = fold(p, s, fusebox.Event{At: at("12:00"), N: math.MaxInt})
+	}
+	slow := fusebox.Event{At: at("12:00"), N: math.MaxInt, Elapsed: 2 * time.Second}
+	for range 19 {
+		s = fold(p, s, slow)
+		want(t, "phase below the share", s.Phase, fusebox.Closed)
+	}
+	want(t, "phase at the share", fold(p, s, slow).Phase, fusebox.Open)
+}
+
+func TestRefusalsDoNotOverflow(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	p.Cooldown = fusebox.Cooldown{Calls: 2}
+	s := fold(p, fusebox.State{}, failed("12:00", 0))
+	for range 9 {
+		s = fold(p, s, refused("12:01", math.MaxInt, fusebox.ReasonOpen))
+		want(t, "probe after refusals without number", s.Decide(at("12:02")).Probe, true)
+	}
+}
+
+// A cooldown of nothing that has grown a thousand times is still nothing.
+func TestNoCooldownDoesNotGrow(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	p.Cooldown = fusebox.Cooldown{Growth: 100}
+	s := fold(p, fusebox.State{}, failed("12:00", 0))
+	for range 1000 {
+		s = fold(p, s, asks("12:00", "t", ""))
+		s = fold(p, s, probed("12:00", "t", s.Version, fusebox.Failure))
+		want(t, "end of the cooldown", s.Until, at("12:00"))
 	}
 }

@@ -330,7 +330,9 @@ func (s *State) marksWithin(rule *Trip, t time.Time) int {
 // decimals: 0.495 does not reach 0.5, and 3 of 10 reach 0.3.
 func reaches(bad, all int, ratio float64) bool {
 	const unit = 1_000_000_000
-	return int64(bad)*unit >= int64(math.Round(ratio*unit))*int64(all)
+	hi, lo := bits.Mul64(uint64(bad), unit)
+	wantHi, wantLo := bits.Mul64(uint64(all), uint64(math.Round(ratio*unit)))
+	return hi > wantHi || hi == wantHi && lo >= wantLo
 }
 
 // CountAt is how near the circuit is to opening at t: the largest count of its
