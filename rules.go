@@ -391,6 +391,9 @@ func (m *Marks) UnmarshalJSON(b []byte) error {
 	*m = make(Marks, 0, len(numbers)/3)
 	var at, vote int64
 	for i := 0; i < len(numbers); i += 3 {
+		if numbers[i+2] < 0 {
+			return errors.New("fusebox: marks: a call is a number of 0 or more")
+		}
 		at += numbers[i]
 		vote += numbers[i+1]
 		*m = append(*m, Mark{At: time.Unix(0, at).UTC(), Vote: uint64(vote), Call: uint64(numbers[i+2])})

@@ -1,6 +1,7 @@
 package fusebox
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -264,6 +265,42 @@ func untilOr(until, t time.Time, or time.Duration) time.Duration {
 		return or
 	}
 	return until.Sub(t)
+}
+
+// UnmarshalJSON reads a state from a log. One that no fold can have made is
+// refused, so that whoever decides by it need not fear its numbers.
+func (s *State) UnmarshalJSON(b []byte) error {
+	type plain State
+	var p plain
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	if what := (*State)(&p).impossible(); what != "" {
+		return fmt.Errorf("fusebox: a state with impossible %s", what)
+	}
+	*s = State(p)
+	return nil
+}
+
+// impossible names what no fold can have made, or returns "".
+func (s *State) impossible() string {
+	if min(s.Failures, s.FailedProbes, s.Refused, s.Denied, s.Passed, s.Throttles, s.Streak) < 0 || s.Latency < 0 {
+		return "counts"
+	}
+	if s.Hold != nil && s.Hold.To == HalfOpen {
+		return "hold"
+	}
+	for _, w := range s.Windows {
+		if len(w.Buckets) > windowBuckets {
+			return "windows"
+		}
+		for _, b := range w.Buckets {
+			if b.Bad < 0 || b.All < b.Bad {
+				return "windows"
+			}
+		}
+	}
+	return ""
 }
 
 // clone returns a copy that shares nothing that Fold changes.
