@@ -65,7 +65,7 @@ func TestParseEvent(t *testing.T) {
 		{name: "a hold at nothing", line: `{"at":"2026-11-29T12:09:00Z","kind":"hold","action":"held"}`, bad: "want open or closed"},
 		{name: "a hold at half-open", line: `{"at":"2026-11-29T12:09:00Z","kind":"hold","action":"held","to":"half-open"}`, bad: "want open or closed"},
 		{name: "a run as a text", line: `{"at":"2026-11-29T12:09:00Z","outcome":"success","n":"3"}`, bad: "n"},
-		{name: "too long", line: `{"at":"2026-11-29T12:09:00Z","outcome":"success","error":"` + strings.Repeat("x", 1<<20) + `"}`, bad: "at most"},
+		{name: "too long", line: `{"at":"2026-11-29T12:09:00Z","outcome":"success","error":"` + strings.Repeat("x", fusebox.MaxLine) + `"}`, bad: "at most"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func drawEvent(t *rapid.T) fusebox.Event {
 }
 
 func TestI16EventSurvivesTheLog(t *testing.T) {
-	check(t, 1000, func(t *rapid.T) {
+	check(t, 500, func(t *rapid.T) {
 		e := drawEvent(t)
 		line := e.AppendJSON(nil)
 		have, err := fusebox.ParseEvent(line)
@@ -152,7 +152,7 @@ func TestI16EventSurvivesTheLog(t *testing.T) {
 // state and the event taken through a line of the log at every step, as a store
 // does. Then it folds the log from the start once more.
 func TestI16StateSurvivesTheLog(t *testing.T) {
-	check(t, 400, func(t *rapid.T) {
+	check(t, 200, func(t *rapid.T) {
 		p := drawPolicy(t)
 		policy := p.policy()
 		h := &history{o: &oracle{p: p}, now: noon}

@@ -46,7 +46,9 @@ func (s *State) mark(e *Event, t time.Time) bool {
 	s.Votes++
 	s.Streak++
 	s.fill(e, 1, true)
-	s.Marks = append(s.Marks, Mark{At: e.At, Vote: s.Votes, Call: call})
+	if s.Policy.marksNeeded() > 0 {
+		s.Marks = append(s.Marks, Mark{At: e.At, Vote: s.Votes, Call: call})
+	}
 	return true
 }
 
@@ -123,7 +125,7 @@ func (s *State) prune(t time.Time) {
 		}
 	}
 	ahead, past := max(ahead-need, 0), max(len(s.Marks)-ahead-need, 0)
-	kept := make(Marks, 0, 2*need)
+	kept := make(Marks, 0, 2*need+1)
 	for _, m := range s.Marks {
 		switch {
 		case m.At.After(t) && ahead > 0:
