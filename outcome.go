@@ -136,8 +136,11 @@ func ErrorText(err error) string {
 
 // ShortText makes s fit for evidence: see [ErrorText].
 func ShortText(s string) string {
-	if len(s) > 4*maxErrorText { // enough to redact what straddles the cut
+	if len(s) > 4*maxErrorText {
 		s = s[:4*maxErrorText]
+		if word := strings.LastIndexAny(s, " \t\r\n"); word > 0 {
+			s = s[:word] // half a word may be half a secret, which nothing recognises
+		}
 	}
 	s = strings.ToValidUTF8(s, "")
 	s = redact(s)
