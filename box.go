@@ -100,7 +100,7 @@ func New(cfg Config) (*Box, error) {
 func (b *Box) now() time.Time { return b.base.Add(time.Since(b.mark)) }
 
 // mono is the time on the box's clock in nanoseconds since New.
-func (b *Box) mono() int64 { return int64(time.Since(b.mark)) }
+func (b *Box) mono() int64 { return max(int64(time.Since(b.mark)), 1) }
 
 // records reports whether somebody wants every result: with its time.
 func (b *Box) records() bool { return b.sync != nil || b.out.wanted.Load() }

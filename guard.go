@@ -8,9 +8,10 @@ import (
 
 // Guard is what [Call] does around one circuit, besides the circuit's policy.
 type Guard struct {
-	ThrashOff  bool // no thrash detection: a local, deterministic tool needs none
-	StopRun    bool // an open circuit stops the run instead of degrading it: it cannot go on without this
-	PerAttempt bool // each attempt asks the circuit and reports to it; else the circuit's unit is the call with its retries
+	Identify   []string // the arguments that make a call what it is, see [SignatureOptions]; none = all
+	ThrashOff  bool     // no thrash detection: a local, deterministic tool needs none
+	StopRun    bool     // an open circuit stops the run instead of degrading it: it cannot go on without this
+	PerAttempt bool     // each attempt asks the circuit and reports to it; else the circuit's unit is the call with its retries
 }
 
 // guarded is what the guard keeps of one circuit.
@@ -28,11 +29,11 @@ func (c *Circuit) guarded() *guarded {
 	}
 	rs := c.box.runs
 	g := &guarded{signer: rs.signer, allowance: NewAllowance(rs.retry.Budget)}
-	if fields := rs.thrash.Identify[c.name]; fields != nil {
-		g.signer = newSigner(SignatureOptions{Ignore: rs.thrash.Ignore, Identify: fields})
-	}
 	if c.box.cfg.Guard != nil {
 		g.Guard = c.box.cfg.Guard(c.name)
+	}
+	if len(g.Identify) > 0 {
+		g.signer = newSigner(SignatureOptions{Ignore: rs.thrash.Ignore, Identify: g.Identify})
 	}
 	c.guard.CompareAndSwap(nil, g)
 	return c.guard.Load()

@@ -60,15 +60,6 @@ func newRuns(b *Box, thrash Thrash, retry Retry) (*runs, error) {
 	}
 	rs := &runs{thrash: thrash.orDefault(), retry: retry.orDefault(), byID: newLRU[string, *Run](maxRuns)}
 	rs.signer = newSigner(SignatureOptions{Ignore: rs.thrash.Ignore})
-	identify := map[string][]string{}
-	for name, fields := range rs.thrash.Identify {
-		canonical, err := CanonicalName(name)
-		if err != nil {
-			return nil, err
-		}
-		identify[canonical] = fields
-	}
-	rs.thrash.Identify = identify
 	return rs, nil
 }
 

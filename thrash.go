@@ -20,9 +20,8 @@ type Thrash struct {
 	Struggling         int           // failures in a row that are reported as [NoticeStruggling]. 0 = never
 	Forget             time.Duration // a failure that did not come back for so long no longer counts, and a stuck run is let go again
 
-	Ignore   []string            // see [SignatureOptions]; for every tool
-	Identify map[string][]string // see [SignatureOptions]; by circuit name
-	Texts    *Texts              // what denials say; nil = the built-in texts
+	Ignore []string // arguments that are noise, in every tool: see [SignatureOptions]; what identifies a call is in [Guard]
+	Texts  *Texts   // what denials say; nil = the built-in texts
 }
 
 // DefaultThrash returns what is built in.
@@ -33,14 +32,13 @@ func DefaultThrash() Thrash {
 func (h Thrash) orDefault() Thrash {
 	if h.Repeats == 0 && h.SameError == 0 && h.StopAfter == 0 && h.StuckAfterFailures == 0 && h.Struggling == 0 && h.Forget == 0 {
 		d := DefaultThrash()
-		d.Ignore, d.Identify, d.Texts = h.Ignore, h.Identify, h.Texts
+		d.Ignore, d.Texts = h.Ignore, h.Texts
 		return d
 	}
 	return h
 }
 
-// Validate returns every mistake in h, joined; each is a *[PolicyError], or a
-// *[NameError] of a circuit in Identify.
+// Validate returns every mistake in h, joined; each is a *[PolicyError].
 func (h Thrash) Validate() error {
 	h = h.orDefault()
 	var errs []error
@@ -63,14 +61,6 @@ func (h Thrash) Validate() error {
 	}
 	if h.Forget <= 0 {
 		bad("forget", "want a duration above 0, have %v", h.Forget)
-	}
-	for name, fields := range h.Identify {
-		if _, err := CanonicalName(name); err != nil {
-			errs = append(errs, err)
-		}
-		if len(fields) == 0 {
-			bad("identify", "want at least one argument of %s", name)
-		}
 	}
 	return errors.Join(errs...)
 }
