@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 )
 
 // mistakes are single mistakes, each with the place where it stands and a part
@@ -187,7 +186,9 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		"dashes":          strings.Repeat("- ", 4000) + "x",
 		"long line":       "a: " + strings.Repeat("x", maxLine),
 		"long keys":       strings.Repeat("x", 8000) + ": {" + strings.Repeat("y,", 50) + "}",
-		"many duplicates": "circuits:\n" + strings.Repeat("  a: {x: 1}\n", 20_000),
+		"many keys":       strings.Repeat("a:\n", 80_000),
+		"many values":     "a: [" + strings.Repeat("x,", 3000) + strings.Repeat("\nx,", 9000) + "]",
+		"many duplicates": "circuits:\n" + strings.Repeat("  a: {x: 1}\n", 2000),
 		"tags":            strings.Repeat("!a\n", 100_000),
 		"anchors":         strings.Repeat("&a\n", 100_000),
 		"questions":       strings.Repeat("?\n", 100_000),
@@ -196,11 +197,9 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		"zero bytes":      strings.Repeat("\x00", 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
 			if _, err := Parse("f.yaml", []byte(text)); err == nil {
 				t.Error("read without a mistake")
 			}
-			t.Log(time.Since(start))
 		})
 	}
 }

@@ -14,9 +14,10 @@ import (
 // Limits on what is looked at. A configuration is written by people; what is
 // beyond these is a mistake or an attack.
 const (
-	maxFile  = 1 << 20 // bytes
-	maxLine  = 8 << 10 // bytes
-	maxDepth = 32      // of brackets, and of the tree
+	maxFile    = 256 << 10 // bytes
+	maxLine    = 8 << 10   // bytes
+	maxEntries = 10_000    // lines and commas: the parser's time grows with their square
+	maxDepth   = 32        // of brackets, and of the tree
 )
 
 var tooDeep = fmt.Sprintf("want at most %d levels of nesting, have more", maxDepth)
@@ -113,7 +114,7 @@ func syntax(err error) (Position, string) {
 // scanLimits looks for what would make the parser work for long or recurse
 // deeply. It counts brackets wherever they stand, in quotes and comments too.
 func scanLimits(b []byte) (Position, string) {
-	line, depth := 0, 0
+	line, depth, commas := 0, 0, 0
 	for rest := b; len(rest) > 0; {
 		line++
 		var current []byte
@@ -123,6 +124,9 @@ func scanLimits(b []byte) (Position, string) {
 		}
 		if !utf8.Valid(current) {
 			return Position{Line: line, Column: 1}, "want UTF-8 text, have other bytes"
+		}
+		if commas += bytes.Count(current, []byte(",")); line+commas > maxEntries {
+			return Position{Line: line, Column: 1}, fmt.Sprintf("want at most %d lines and commas, have more", maxEntries)
 		}
 		lead := current[:len(current)-len(bytes.TrimLeft(current, " \t-?:"))]
 		if n := len(lead) - bytes.Count(lead, []byte(" ")) - bytes.Count(lead, []byte("\t")); n > maxDepth {
