@@ -124,7 +124,10 @@ func TestUpDrainsAndRecords(t *testing.T) {
 			<-arrived
 			s.interrupt(sig)
 			eventually(t, "the listener is closed", func() bool {
-				_, err := net.DialTimeout("tcp", strings.TrimPrefix(s.gateway, "http://"), time.Second)
+				c, err := net.DialTimeout("tcp", strings.TrimPrefix(s.gateway, "http://"), time.Second)
+				if err == nil {
+					c.Close()
+				}
 				return err != nil
 			})
 			close(goOn)
