@@ -20,8 +20,9 @@ const maxList = 4 << 20
 
 // listing is what one backend says of its models.
 type listing struct {
-	data []byte // the array
-	err  error
+	data    []byte // the array
+	err     error
+	outcome fusebox.Outcome // of asking
 }
 
 // listModels answers with the union of the lists of all backends of the
@@ -119,7 +120,7 @@ func (c *call) list(b *backend) listing {
 	data, err := a.fetchList()
 	p.settle(a.verdict)
 	c.tell(&a, circuit.Name())
-	return listing{data, err}
+	return listing{data, err, a.verdict.result.Outcome}
 }
 
 // fetchList makes the call, and returns the array of models.
