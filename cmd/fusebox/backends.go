@@ -21,6 +21,8 @@ type backendDiagnosis struct {
 	Since     *time.Time `json:"since"`
 	LastError string     `json:"last_error"`
 	Circuits  []string   `json:"circuits"`
+
+	Check *backendCheck `json:"check,omitempty"` // with --check
 }
 
 // diagnoseBackend tells a backend's health: down when every circuit with

@@ -12,46 +12,66 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/config"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var check bool
+	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show every backend and circuit, and what is wrong",
 		Long: `Show every backend and circuit: unknown apart from down, up, throttled and held;
 failures, latency, when it was last checked and its last error; lines of the log
 that could not be read; and each policy in words, with what its threshold comes
-to over the workers that were seen. It only reads.
+to over the workers that were seen lately.
 
-The exit code is 1 when something is down.`,
+It only reads. With --check it also asks each backend for its list of models,
+which costs nothing, and records what that showed.
+
+The exit code is 1 when something is down, or did not answer a check.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			store, err := a.openStore(c.Context())
-			if err != nil {
-				return err
-			}
-			defer store.Close()
-			d, err := a.diagnose(c.Context(), store)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				err = a.printJSON(d)
-			} else {
-				a.printDiagnosis(d)
-			}
-			if err == nil && d.Down {
-				err = exitWith(exitFailed)
-			}
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), check) },
 	}
+	c.Flags().BoolVar(&check, "check", false, "ask each backend something free, and record the result")
+	return c
+}
+
+func (a *app) doctor(ctx context.Context, check bool) error {
+	c, err := a.servedConfig(check)
+	if err != nil {
+		return err
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	var checks map[string]backendCheck
+	if check {
+		if checks, err = a.checkBackends(ctx, c, store); err != nil {
+			return err
+		}
+	}
+	d, err := a.diagnose(ctx, c, store)
+	if err != nil {
+		return err
+	}
+	d.addChecks(checks)
+	if a.json {
+		err = a.printJSON(d)
+	} else {
+		a.printDiagnosis(d)
+	}
+	if err == nil && d.Down {
+		err = exitWith(exitFailed)
+	}
+	return err
 }
 
 // diagnosis is what doctor finds.
 type diagnosis struct {
 	Store     string              `json:"store"`
-	Down      bool                `json:"down"` // something is
+	Down      bool                `json:"down"` // something is, or did not answer a check
 	Backends  []backendDiagnosis  `json:"backends"`
 	Circuits  []circuitDiagnosis  `json:"circuits"`
 	Runs      []fusebox.RunStatus `json:"runs"`
@@ -85,12 +105,8 @@ func (c circuitDiagnosis) MarshalJSON() ([]byte, error) {
 	return slices.Concat(bytes.TrimSuffix(status, []byte("}")), []byte(","), findings[1:]), nil
 }
 
-func (a *app) diagnose(ctx context.Context, store fusebox.Store) (*diagnosis, error) {
+func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Store) (*diagnosis, error) {
 	report, err := fusebox.ReadReport(ctx, store)
-	if err != nil {
-		return nil, err
-	}
-	c, err := a.config()
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +162,11 @@ func (a *app) printDiagnosis(d *diagnosis) {
 	a.printf("store %s\n\n", d.Store)
 	if len(d.Backends) > 0 {
 		a.printTable(backendTable(d.Backends, now))
+		for _, b := range d.Backends {
+			if b.Check != nil && !b.Check.OK {
+				a.printf("%s: the check failed: %s\n", b.Backend, printable(b.Check.Error))
+			}
+		}
 		a.printf("\n")
 	}
 	if len(d.Circuits) == 0 {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"net/http"
 	"os"
+	"time"
 
 	"github.com/fusebox-go/fusebox/config"
 )
@@ -30,13 +32,27 @@ func (a *app) config() (*config.Config, error) {
 	return c, nil
 }
 
-// usesFile reports whether there is a configuration file to read.
-func (a *app) usesFile() bool {
-	if a.configFile != "" {
-		return true
+// servedConfig is the configuration with the backends that are served: those
+// of the file or, without one, those that are found. Only ask sends something
+// to find them.
+func (a *app) servedConfig(ask bool) (*config.Config, error) {
+	c, err := a.config()
+	if err != nil || c.File != "" {
+		return c, err
 	}
-	_, found := config.Find()
-	return found
+	a.loaded = config.Discover(os.Getenv, func(url string) bool { return ask && reachable(url) })
+	return a.loaded, nil
+}
+
+// reachable reports whether a server answers at a URL, soon.
+func reachable(url string) bool {
+	client := &http.Client{Timeout: 500 * time.Millisecond}
+	answer, err := client.Get(url)
+	if err != nil {
+		return false
+	}
+	answer.Body.Close()
+	return true
 }
 
 // missingSecrets returns the secrets that the configuration names and that

@@ -129,13 +129,9 @@ func (s *server) open(ctx context.Context) (err error) {
 
 // upConfig is the configuration with the flags of up on top, fit to serve.
 func (a *app) upConfig(f *upFlags) (*config.Config, error) {
-	c, err := a.config()
+	c, err := a.servedConfig(!f.demo)
 	if err != nil {
 		return nil, err
-	}
-	if !a.usesFile() && !f.demo {
-		c = config.Discover(os.Getenv, reachable)
-		a.loaded = c
 	}
 	for _, l := range []struct {
 		flag, value string
@@ -153,17 +149,6 @@ func (a *app) upConfig(f *upFlags) (*config.Config, error) {
 		c.Mode = config.ModeObserve
 	}
 	return c, missingSecrets(c)
-}
-
-// reachable reports whether a server answers at a URL, soon.
-func reachable(url string) bool {
-	client := &http.Client{Timeout: 500 * time.Millisecond}
-	answer, err := client.Get(url)
-	if err != nil {
-		return false
-	}
-	answer.Body.Close()
-	return true
 }
 
 // listen begins to serve h on an address.
