@@ -38,7 +38,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := Bare()
+	p := bare()
 	p.Trip = []fusebox.Trip{count}
 	p.Cooldown.After = 30 * time.Second
 	for _, room := range []int{records / 8, 2 * records} {

@@ -21,7 +21,7 @@ const (
 // Options say how a log is replayed.
 type Options struct {
 	// Policy is asked once for each circuit. It must be valid and not zero: a
-	// replay has no defaults of a kind. Bare is a start.
+	// replay has no defaults of a kind.
 	Policy func(circuit string) fusebox.Policy
 
 	// Circuit, a canonical name, leaves out every other circuit, and is the
@@ -41,17 +41,6 @@ type Options struct {
 	Progress func(done, all int64)
 
 	room int // calls sorted in memory; 0 = sortBuffer
-}
-
-// Bare is the policy that replays and simulations start from: nothing but a
-// failure of class auth trips it, the cooldown is over at once, one probe at a
-// time, one success closes.
-func Bare() fusebox.Policy {
-	return fusebox.Policy{
-		OnClass:  []fusebox.Class{fusebox.ClassAuth},
-		Cooldown: fusebox.Cooldown{Growth: 1},
-		Probe:    fusebox.Probe{Concurrent: 1, CloseAfter: 1},
-	}
 }
 
 // Log is recorded evidence under replay: Read it, from as many files as there

@@ -20,10 +20,19 @@ const morning = `{"at":"2026-11-29T12:01:00Z","circuit":"session/a","outcome":"f
 {"at":"2026-11-29T12:18:00Z","circuit":"session/a","outcome":"failure","class":"crash","ms":4000}
 `
 
-// policy is Bare with changes.
+// bare trips at a failure of class auth alone, and its cooldown is over at once.
+func bare() fusebox.Policy {
+	return fusebox.Policy{
+		OnClass:  []fusebox.Class{fusebox.ClassAuth},
+		Cooldown: fusebox.Cooldown{Growth: 1},
+		Probe:    fusebox.Probe{Concurrent: 1, CloseAfter: 1},
+	}
+}
+
+// policy is bare with rules and changes.
 func policy(t *testing.T, change func(p *fusebox.Policy), trips ...string) fusebox.Policy {
 	t.Helper()
-	p := Bare()
+	p := bare()
 	for _, s := range trips {
 		trip, err := fusebox.ParseTrip(s)
 		if err != nil {

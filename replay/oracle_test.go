@@ -315,7 +315,7 @@ func (o *oracle) met(r oracleRule, t float64) (int, bool) {
 // policy is p in the words of the root package.
 func (p oraclePolicy) policy(t *rapid.T) fusebox.Policy {
 	seconds := func(s float64) time.Duration { return time.Duration(s * 1e9) }
-	q := Bare()
+	q := bare()
 	for _, r := range p.rules {
 		trip, err := fusebox.ParseTrip(r.String())
 		if err != nil {

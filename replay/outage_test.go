@@ -86,9 +86,11 @@ func TestOutageVariants(t *testing.T) {
 }
 
 func ExampleOutage() {
-	trip, _ := fusebox.ParseTrip("streak=3")
-	p := Bare()
-	p.Trip, p.Cooldown.Calls = []fusebox.Trip{trip}, 2
+	p := fusebox.Policy{
+		Trip:     []fusebox.Trip{fusebox.Streak(3)},
+		Cooldown: fusebox.Cooldown{Calls: 2},
+		Probe:    fusebox.Probe{Concurrent: 1, CloseAfter: 1},
+	}
 	o := Outage{Calls: 15, Runs: 13, MaxRetries: 3, Every: time.Second, Policy: &p}
 	with := o.Simulate(func(OutageRun) {})
 	o.Policy = nil

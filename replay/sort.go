@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -91,6 +92,7 @@ func (s *sorter) spill() error {
 			return fmt.Errorf("replay: no temporary file to sort the log in, set TMPDIR to a directory with room: %w", err)
 		}
 		s.file = file
+		os.Remove(file.Name()) // where an open file can go: then nothing stays behind, however the program ends
 	}
 	s.sortCalls()
 	s.pieces = append(s.pieces, s.size)
@@ -121,7 +123,11 @@ func (s *sorter) close() error {
 	if s.file == nil {
 		return nil
 	}
-	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+	err := s.file.Close()
+	if gone := os.Remove(s.file.Name()); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
 }
 
 type kept struct{ calls []call }
