@@ -44,16 +44,21 @@
 //
 // # Which call to use
 //
-// A [Box] is the set of a process's circuits; make one with [New]. Most callers
-// want [Do], which asks, calls and reports:
+// A [Box] is the set of a process's circuits; make one with [New]. Agents want
+// [Call], the whole guard around one call of a run. Its order is the control:
 //
-//	answer, err := fusebox.Do(ctx, circuit, func(ctx context.Context) (string, error) {
-//		return lookUp(ctx, id)
+//	stuck run? ── thrash? ── throttled? ── circuit? ── retry( timeout( call ) ) ── one evidence record
+//
+// Thrash comes before the circuit, because a wrong plan against a healthy
+// dependency opens none:
+//
+//	answer, err := fusebox.Call(ctx, box.Run("ticket-17"), crm, args, func(ctx context.Context) (string, error) {
+//		return lookUp(ctx, args)
 //	})
 //
-// [Circuit.Allow] and [Permit.Done] are the two steps under it, for calls whose
-// end is elsewhere. A refusal is a *[Denial]: an error with the reason, the time
-// left and an instruction that an agent can follow.
+// [Do] is the circuit alone. [Circuit.Allow] and [Permit.Done] are the two steps
+// under it, for calls whose end is elsewhere. A refusal is a *[Denial]: an error
+// with the reason, the time left and an instruction that an agent can follow.
 //
 // The root package imports the standard library alone. The folders around it
 // hold one technology each and know nothing of each other.
