@@ -1,9 +1,12 @@
 package filestore
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"time"
 
@@ -23,18 +26,23 @@ type batch struct {
 	p      fusebox.Policy
 	now    time.Time
 	start  int64 // byte of the file at which the write is meant to begin
+	began  int64 // the same of its first line
 	buf    []byte
 	before previous // what the next checkpoint says of the rotated file, if it is not "" there
+	bare   bool     // the last line has no state
 	moved  bool     // the version changed
 	future bool     // an event of this batch lies in the future
 }
 
-// newBatch begins a write at the end of a file of the given size, of which the
-// journal has read all but what nobody can read.
-func newBatch(j *journal, p fusebox.Policy, now time.Time, size int64, ended bool) *batch {
-	b := &batch{j: j, p: p, now: now, start: size}
-	if !ended {
-		b.buf = append(b.buf, '\n') // close off a torn line
+// newBatch begins a write at the end of the file that the journal has read.
+func newBatch(j *journal, p fusebox.Policy, now time.Time) *batch {
+	b := &batch{j: j, p: p, now: now, start: j.size, began: j.size}
+	if b.closes() {
+		b.buf = append(b.buf, '\n')
+		b.began++
+		if j.unended != nil {
+			j.await(*j.unended, b.end())
+		}
 	}
 	if j.state.Seed == 0 {
 		j.state.Seed = rand.Uint64()>>11 | 1 // fits a JSON number
@@ -42,6 +50,9 @@ func newBatch(j *journal, p fusebox.Policy, now time.Time, size int64, ended boo
 	}
 	return b
 }
+
+// closes reports whether the write begins with the line end of a torn line.
+func (b *batch) closes() bool { return b.start > b.j.end }
 
 // end is the byte of the file at which the write ends so far.
 func (b *batch) end() int64 { return b.start + int64(len(b.buf)) }
@@ -144,6 +155,7 @@ func (b *batch) encode(e *fusebox.Event) ([]byte, error) {
 // unstated appends a line without a state.
 func (b *batch) unstated(text []byte, e fusebox.Event) {
 	b.buf = append(append(b.buf, text...), '\n')
+	b.bare = true
 	b.j.await(e, b.end())
 }
 
@@ -162,7 +174,8 @@ func (b *batch) stated(text []byte, s fusebox.State) {
 	s.Through = lineEnd(b.end(), len("}}\n"))
 	b.buf = strconv.AppendInt(b.buf, s.Through, 10)
 	b.buf = append(b.buf, "}}\n"...)
-	b.j.cursor.holds(&s, from, s.Through)
+	b.bare = false
+	b.j.cursor = cursor{stated: s.Through, gap: from}
 	b.j.settle(s)
 }
 
@@ -181,11 +194,16 @@ func lineEnd(at int64, more int) int64 {
 func (b *batch) checkpoint(s fusebox.State) {
 	e := fusebox.Event{Kind: fusebox.KindCheckpoint, At: b.now, Circuit: b.j.circuit}
 	text := e.AppendJSON(nil)
+	var r remark
 	if b.before.name != "" {
-		from, _ := json.Marshal(rotation{File: b.before.name, Size: b.before.read}) // a string and a number
-		text = append(text[:len(text)-1], ',')
-		text = append(text, from[1:]...)
+		r.File, r.Size = b.before.name, b.before.read
 		b.j.before, b.before = b.before, previous{}
+	}
+	if b.bare {
+		r.Began = &b.began
+	}
+	if more, err := json.Marshal(r); err == nil && len(more) > len("{}") {
+		text = append(append(text[:len(text)-1], ','), more[1:]...)
 	}
 	e.State = &s
 	b.stated(text, fusebox.Fold(b.p, s, e))
@@ -209,4 +227,33 @@ func light(s *fusebox.State) bool { return len(s.Marks)+len(s.Leases) <= manyMar
 // heft is how many bytes of lines go before a heavy state is written again.
 func heft(s *fusebox.State) int64 {
 	return int64(min((len(s.Marks)+len(s.Leases))*bytesOfMark, maxUnstated))
+}
+
+// errGlued says that what was written cannot be told from what another program
+// appended without a line end at the same moment. Nothing of it is in the file.
+var errGlued = errors.New("another program appended a line without a line end")
+
+// unglue looks where in f the write lies, after something slipped in before it,
+// and takes it back if it was glued to a line that had no end.
+func (b *batch) unglue(f *os.File, size int64) error {
+	from := max(b.start-1, 0)
+	text := make([]byte, size-from)
+	if _, err := f.ReadAt(text, from); err != nil {
+		return err
+	}
+	at := bytes.LastIndex(text, b.buf)
+	if at < 0 {
+		return errors.New("what was written is not there: somebody cut the file short")
+	}
+	alone := from+int64(at) == b.start || at > 0 && text[at-1] == '\n' && b.buf[0] != '\n'
+	if alone {
+		return nil
+	}
+	if at+len(b.buf) < len(text) {
+		return errors.New("another program appended lines without line ends")
+	}
+	if err := f.Truncate(from + int64(at)); err != nil {
+		return err
+	}
+	return errGlued
 }

@@ -128,8 +128,11 @@ func readLines(f *os.File, circuit string, size int64, emit func(fusebox.Event, 
 			return false, err
 		}
 		number++
+		if l.blank() {
+			continue
+		}
 		e, err := l.parse(circuit)
-		if err != nil && !l.ended && size > 0 {
+		if err != nil && !l.ended {
 			err = fmt.Errorf("%w (it has no line end: torn, or still being written)", err)
 		}
 		if err != nil {

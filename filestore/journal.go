@@ -18,14 +18,16 @@ type journal struct {
 	circuit string
 
 	file   os.FileInfo // which file it is; nil = none read yet
-	end    int64       // bytes read
+	size   int64       // its size when it was read
+	end    int64       // bytes read: all lines that have a line end
 	seam   []byte      // the last bytes read: proof that the file is the one it was
 	cursor cursor
 	before previous // the file before the last rotation
 
-	state   fusebox.State // the newest recorded one
-	pending []pendingLine // not in it
-	newest  time.Time     // of the pending lines' times
+	state   fusebox.State  // the newest recorded one
+	pending []pendingLine  // not in it
+	unended *fusebox.Event // the last line, if it is a record but for the line end
+	newest  time.Time      // of the pending lines' times
 
 	view   fusebox.State // state with the first `folded` pending lines on top
 	folded int
@@ -53,8 +55,8 @@ func (j *journal) refresh(f *os.File) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	fresh := j.file == nil || !os.SameFile(j.file, info) || info.Size() < j.end
-	if !fresh && info.Size() == j.end {
+	fresh := j.file == nil || !os.SameFile(j.file, info) || info.Size() < j.size
+	if !fresh && info.Size() == j.size {
 		return false, nil
 	}
 	if !fresh {
@@ -80,7 +82,7 @@ func (j *journal) load(f *os.File, info os.FileInfo) error {
 		return err
 	}
 	j.end = start
-	j.cursor = cursor{stated: start, seen: start}
+	j.cursor.stated = start
 	if err := j.read(f, info.Size()); err != nil {
 		return err
 	}
@@ -95,13 +97,17 @@ func (j *journal) load(f *os.File, info os.FileInfo) error {
 
 // read takes the lines from where reading stopped up to size.
 func (j *journal) read(f io.ReaderAt, size int64) error {
+	j.size, j.unended = size, nil
 	for l, err := range lines(io.NewSectionReader(f, j.end, size-j.end), j.end) {
 		if err != nil {
 			return err
 		}
 		e, err := l.parse(j.circuit)
-		if err != nil && !l.ended {
-			break // somebody may be writing it
+		if !l.ended { // somebody may be writing it
+			if err == nil {
+				j.unended = &e
+			}
+			break
 		}
 		j.end = l.end
 		if err != nil {
@@ -110,7 +116,7 @@ func (j *journal) read(f io.ReaderAt, size int64) error {
 		if from, ok := rotatedFrom(l.text, &e); ok {
 			j.before = from
 		}
-		j.take(e, l.start, l.end)
+		j.take(l.text, e, l.start, l.end)
 	}
 	j.seam = make([]byte, min(j.end, seamLength))
 	if _, err := f.ReadAt(j.seam, j.end-int64(len(j.seam))); err != nil && err != io.EOF {
@@ -121,13 +127,13 @@ func (j *journal) read(f io.ReaderAt, size int64) error {
 
 // written notes that b is in the file, which is then as info says.
 func (j *journal) written(info os.FileInfo, b *batch) {
-	j.file, j.end = info, b.end()
+	j.file, j.size, j.end, j.unended = info, b.end(), b.end(), nil
 	j.seam = append([]byte(nil), b.buf[max(len(b.buf)-seamLength, 0):]...)
 }
 
 // take accounts for the line from start to end.
-func (j *journal) take(e fusebox.Event, start, end int64) {
-	if j.cursor.holds(e.State, start, end) {
+func (j *journal) take(text []byte, e fusebox.Event, start, end int64) {
+	if j.cursor.holds(text, &e, start, end) {
 		j.settle(*e.State)
 		return
 	}
@@ -140,7 +146,7 @@ func (j *journal) settle(s fusebox.State) {
 	j.state, j.pending, j.newest = s, nil, time.Time{}
 	j.view, j.folded, j.future = s, 0, false
 	for _, p := range rest {
-		if p.end > j.cursor.seen {
+		if j.cursor.slippedIn(p.end) {
 			j.await(p.event, p.end)
 		}
 	}
@@ -179,19 +185,38 @@ func foldAt(p fusebox.Policy, s fusebox.State, e fusebox.Event, now time.Time) f
 	return fusebox.Fold(p, s, e)
 }
 
-// rotation is what a checkpoint line says beside the state.
-type rotation struct {
-	File string `json:"file"`
-	Size int64  `json:"size"`
+// remark is what a checkpoint line may say beside the state.
+type remark struct {
+	File  string `json:"file,omitempty"`  // the rotated file that the log continues
+	Size  int64  `json:"size,omitempty"`  // how far the log accounts for that file
+	Began *int64 `json:"began,omitempty"` // byte at which the write was meant to begin, where lines without a state are before this one
+}
+
+// remarkOf reads what the checkpoint line says of key, if it is there.
+func remarkOf(text []byte, key string) (r remark, ok bool) {
+	ok = bytes.Contains(text, []byte(key)) && json.Unmarshal(text, &r) == nil
+	return r, ok
+}
+
+// beganAt returns where the checkpoint's write was meant to begin.
+func beganAt(text []byte, e *fusebox.Event) (int64, bool) {
+	if e.Kind != fusebox.KindCheckpoint {
+		return 0, false
+	}
+	r, ok := remarkOf(text, `"began":`)
+	if !ok || r.Began == nil || *r.Began < 0 {
+		return 0, false
+	}
+	return *r.Began, true
 }
 
 // rotatedFrom returns the file that a checkpoint continues.
 func rotatedFrom(text []byte, e *fusebox.Event) (previous, bool) {
-	if e.Kind != fusebox.KindCheckpoint || !bytes.Contains(text, []byte(`"file":`)) {
+	if e.Kind != fusebox.KindCheckpoint {
 		return previous{}, false
 	}
-	var r rotation
-	if json.Unmarshal(text, &r) != nil || !isRotated(r.File) || r.Size < 0 {
+	r, ok := remarkOf(text, `"file":`)
+	if !ok || !isRotated(r.File) || r.Size < 0 {
 		return previous{}, false
 	}
 	return previous{name: r.File, read: r.Size}, true

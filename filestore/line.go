@@ -19,8 +19,11 @@ type line struct {
 	tooLong    bool   // longer than fusebox.MaxLine: text is not kept
 }
 
-// lines reads r, which begins at byte start of its file. Empty lines are left
-// out. Memory is bounded whatever r holds.
+// blank reports whether there is nothing in the line, which is no mistake.
+func (l *line) blank() bool { return len(l.text) == 0 && !l.tooLong }
+
+// lines reads r, which begins at byte start of its file. Memory is bounded
+// whatever r holds.
 func lines(r io.Reader, start int64) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		in := bufio.NewReaderSize(r, 64<<10)
@@ -48,7 +51,7 @@ func lines(r io.Reader, start int64) iter.Seq2[line, error] {
 			}
 			l.ended = err == nil
 			l.text = bytes.TrimSpace(l.text)
-			if (len(l.text) > 0 || l.tooLong) && !yield(l, nil) {
+			if l.end > l.start && !yield(l, nil) {
 				return
 			}
 			if err == io.EOF {
@@ -84,31 +87,40 @@ func parse(text []byte, circuit string) (fusebox.Event, error) {
 	return e, nil
 }
 
-// cursor goes along a log and tells which of its recorded states hold.
+// cursor goes along a log and tells which of its recorded states hold, and
+// which lines before them they account for.
 type cursor struct {
 	stated int64 // end of the last line whose state holds
 	shift  int64 // how much later that line ends than its state says
-	seen   int64 // byte through which its writer had read
+	gap    int64 // byte at which its writer's write was meant to begin: what lies shift bytes from there slipped in
 }
 
-// holds reports whether the state s on the line from start to end can be
-// trusted: it accounts for the line itself and for all that ends at or before
-// the cursor's seen. It advances the cursor.
-func (c *cursor) holds(s *fusebox.State, start, end int64) bool {
-	if s == nil || s.Through <= 0 || s.Through > end {
+// holds reports whether the state that the line from start to end carries can
+// be trusted. It advances the cursor.
+func (c *cursor) holds(text []byte, e *fusebox.Event, start, end int64) bool {
+	if e.State == nil || e.State.Through <= 0 || e.State.Through > end {
 		return false
 	}
-	shift := end - s.Through
-	switch sameWrite := start == c.stated && shift == c.shift; {
-	case sameWrite && shift > 0:
-	case start-shift < c.stated:
-		return false // a copy from elsewhere: it would leave out lines that had a state
-	default:
-		c.seen = start - shift
+	shift := end - e.State.Through
+	gap := start - shift
+	if shift > 0 {
+		if began, ok := beganAt(text, e); ok {
+			gap = began
+		}
+		sameWrite := shift == c.shift && (start == c.stated || gap == c.gap)
+		if sameWrite {
+			gap = c.gap
+		} else if gap < c.stated {
+			return false // a copy from elsewhere: it would leave out lines that had a state
+		}
 	}
-	c.stated, c.shift = end, shift
+	c.stated, c.shift, c.gap = end, shift, gap
 	return true
 }
+
+// slippedIn reports whether the line that ends at end came into the log while
+// the last stated line's writer was about to write.
+func (c *cursor) slippedIn(end int64) bool { return c.gap < end && end <= c.gap+c.shift }
 
 // stateKey is in every line that carries a state.
 var stateKey = []byte(`"state":`)

@@ -43,6 +43,9 @@ func Refold(circuit string, log io.Reader, now time.Time) iter.Seq2[Step, error]
 				yield(Step{}, err)
 				return
 			}
+			if l.blank() {
+				continue
+			}
 			e, err := l.parse(circuit)
 			if err != nil {
 				if !yield(Step{}, err) {
@@ -50,7 +53,7 @@ func Refold(circuit string, log io.Reader, now time.Time) iter.Seq2[Step, error]
 				}
 				continue
 			}
-			if !r.take(e, l.start, l.end) {
+			if !r.take(l.text, e, l.start, l.end) {
 				return
 			}
 		}
@@ -67,9 +70,9 @@ type refold struct {
 }
 
 // take folds a line with a state and what it accounts for, and keeps others.
-func (r *refold) take(e fusebox.Event, start, end int64) bool {
+func (r *refold) take(text []byte, e fusebox.Event, start, end int64) bool {
 	recorded := e.State
-	if !r.cursor.holds(recorded, start, end) {
+	if !r.cursor.holds(text, &e, start, end) {
 		r.pending = append(r.pending, pendingLine{e, end})
 		return true
 	}
@@ -77,7 +80,7 @@ func (r *refold) take(e fusebox.Event, start, end int64) bool {
 		r.state.Seed = recorded.Seed
 	}
 	first := e.Kind == fusebox.KindCheckpoint && r.state.Revision == 0 && len(r.pending) == 0
-	if !r.settle(func(p pendingLine) bool { return p.end <= r.cursor.seen }, recorded.Policy, e.At) {
+	if !r.settle(func(p pendingLine) bool { return !r.cursor.slippedIn(p.end) }, recorded.Policy, e.At) {
 		return false
 	}
 	step := Step{Event: e, Before: r.state, Recorded: recorded}
@@ -93,11 +96,15 @@ func (r *refold) take(e fusebox.Event, start, end int64) bool {
 // settle folds the pending lines that are ready, by a clock that says now.
 // Policy is the one where none is recorded yet.
 func (r *refold) settle(ready func(pendingLine) bool, p fusebox.Policy, now time.Time) bool {
-	for len(r.pending) > 0 && ready(r.pending[0]) {
-		e := r.pending[0].event
-		r.pending = r.pending[1:]
-		step := Step{Event: e, Before: r.state}
-		r.state = foldAt(p, r.state, e, now)
+	pending := r.pending
+	r.pending = nil
+	for _, line := range pending {
+		if !ready(line) {
+			r.pending = append(r.pending, line)
+			continue
+		}
+		step := Step{Event: line.event, Before: r.state}
+		r.state = foldAt(p, r.state, line.event, now)
 		step.After = r.state
 		if !r.yield(step, nil) {
 			return false

@@ -62,7 +62,7 @@ func (s *Store) rotate(c *circuit, now time.Time) error {
 	old, temp := filepath.Join(s.dir, name), s.path(c.name, newSuffix)
 
 	next := journal{circuit: c.name, state: c.journal.state, view: c.journal.state}
-	b := newBatch(&next, c.policy, now, 0, true)
+	b := newBatch(&next, c.policy, now)
 	b.before = previous{name: name, read: c.journal.end}
 	b.checkpoint(next.state)
 	defer os.Remove(temp)
@@ -156,7 +156,7 @@ func (s *Store) grown(c *circuit, log *os.File) ([][]byte, previous, error) {
 			break
 		}
 		from.read = l.end
-		if !l.tooLong {
+		if !l.tooLong && !l.blank() {
 			texts = append(texts, append([]byte(nil), l.text...))
 		}
 	}
@@ -173,6 +173,7 @@ func (s *Store) fetch(c *circuit, log *os.File, b *batch) error {
 		e, err := parse(text, c.name)
 		if err != nil {
 			b.buf = append(append(b.buf, text...), '\n') // to be reported with the others
+			b.bare = true
 			continue
 		}
 		if e.State != nil {

@@ -41,6 +41,16 @@ func failure(at time.Time) fusebox.Event {
 // gives the recorded states.
 func refoldAll(t *testing.T, dir string) {
 	t.Helper()
+	refoldFiles(t, dir)
+}
+
+// tester is what testing.T and rapid.T have in common here.
+type tester interface {
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+func refoldFiles(t tester, dir string) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+logSuffix))
 	if err != nil {
 		t.Fatal(err)

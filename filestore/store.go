@@ -60,6 +60,7 @@ type circuit struct {
 	turn chan struct{} // holds one token: who takes it may use the rest
 
 	journal       journal
+	looked        bool           // the journal is of a file that was read, or was not there
 	news          atomic.Uint64  // grows with every change by somebody else
 	late          int            // lines last seen in a rotated file that are not in the log yet
 	rotateAt      int64          // where rotating failed: not before this size again
@@ -235,14 +236,17 @@ func (s *Store) peek(c *circuit) (fusebox.State, error) {
 		return fusebox.State{}, fmt.Errorf("filestore: %w", err)
 	}
 	if f == nil {
-		c.journal = journal{circuit: c.name}
+		if c.journal.file != nil {
+			c.forget() // somebody removed it
+		}
+		c.looked = true
 		return c.answer(c.fold(old.events(c.name, c.policy, now), now), &old, now), nil
 	}
 	defer f.Close()
 	if err := c.refresh(f); err != nil {
 		return fusebox.State{}, fmt.Errorf("filestore: read %s: %w", f.Name(), err)
 	}
-	if c.journal.end == 0 {
+	if c.journal.size == 0 {
 		return c.answer(c.fold(old.events(c.name, c.policy, now), now), &old, now), nil
 	}
 	texts, _, err := s.grown(c, f)
@@ -254,6 +258,9 @@ func (s *Store) peek(c *circuit) (fusebox.State, error) {
 		c.news.Add(1)
 	}
 	var late []fusebox.Event
+	if c.journal.unended != nil {
+		late = append(late, *c.journal.unended)
+	}
 	for _, text := range texts {
 		if e, err := parse(text, c.name); err == nil {
 			late = append(late, e)
@@ -264,15 +271,15 @@ func (s *Store) peek(c *circuit) (fusebox.State, error) {
 
 // refresh reads what others appended.
 func (c *circuit) refresh(f *os.File) error {
-	known := c.journal.file != nil
 	news, err := c.journal.refresh(f)
 	if err != nil {
 		c.forget()
 		return err
 	}
-	if news && known {
+	if news && c.looked {
 		c.news.Add(1)
 	}
+	c.looked = true
 	return nil
 }
 
@@ -317,20 +324,15 @@ func (s *Store) write(ctx context.Context, c *circuit, events []fusebox.Event) (
 		return fusebox.State{}, fmt.Errorf("filestore: open the log for writing: %w", err)
 	}
 	defer f.Close()
-	if err := c.refresh(f); err != nil {
-		return fusebox.State{}, fmt.Errorf("filestore: read %s: %w", f.Name(), err)
-	}
 	now := s.now()
 	old := readLegacy(s.dir, c.name)
-	b, err := s.compose(c, f, &old, events, now)
+	state, err := s.record(c, f, &old, events, now)
+	if errors.Is(err, errGlued) {
+		state, err = s.record(c, f, &old, events, now)
+	}
 	if err != nil {
 		c.forget()
-		return fusebox.State{}, fmt.Errorf("filestore: %s: %w", c.name, err)
-	}
-	state := b.state()
-	if err := s.append(c, f, b); err != nil {
-		c.forget()
-		return fusebox.State{}, fmt.Errorf("filestore: append to %s: %w", f.Name(), err)
+		return fusebox.State{}, fmt.Errorf("filestore: %s: %w", f.Name(), err)
 	}
 	if lifts(events) {
 		if err := old.lift(); err != nil {
@@ -348,16 +350,24 @@ func (s *Store) write(ctx context.Context, c *circuit, events []fusebox.Event) (
 	return state, nil
 }
 
+// record reads what others appended, folds the events on top and appends them.
+func (s *Store) record(c *circuit, f *os.File, old *legacy, events []fusebox.Event, now time.Time) (fusebox.State, error) {
+	if err := c.refresh(f); err != nil {
+		return fusebox.State{}, err
+	}
+	b, err := s.compose(c, f, old, events, now)
+	if err != nil {
+		return fusebox.State{}, err
+	}
+	state := b.state()
+	return state, s.append(c, f, b)
+}
+
 // compose puts together what the write appends.
 func (s *Store) compose(c *circuit, f *os.File, old *legacy, events []fusebox.Event, now time.Time) (*batch, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	j := &c.journal
-	ended := info.Size() == 0 || j.end == info.Size() && j.seam[len(j.seam)-1] == '\n'
-	b := newBatch(j, c.policy, now, info.Size(), ended)
-	if j.end == 0 {
+	b := newBatch(j, c.policy, now)
+	if j.size == 0 {
 		for _, e := range old.events(c.name, c.policy, now) {
 			text, err := b.encode(&e)
 			if err != nil {
@@ -398,12 +408,15 @@ func (s *Store) append(c *circuit, f *os.File, b *batch) error {
 		}
 	}
 	info, err := f.Stat()
-	if err != nil || info.Size() != b.end() {
-		c.forget() // something slipped in: read again next time
+	if err != nil {
+		return err
+	}
+	if info.Size() == b.end() {
+		c.journal.written(info, b)
 		return nil
 	}
-	c.journal.written(info, b)
-	return nil
+	c.forget() // something slipped in: read all of it next time
+	return b.unglue(f, info.Size())
 }
 
 // forget has the log read anew.
