@@ -46,7 +46,7 @@ refused.`,
 		ValidArgsFunction: a.completeCircuits,
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, run := range runs {
-				args = append(args, "run/"+run)
+				args = append(args, fusebox.RunCircuit(run))
 			}
 			if len(args) == 0 {
 				return usagef("want a circuit, or --run ID")
