@@ -197,6 +197,63 @@ func TestMetricsCountAProbe(t *testing.T) {
 	}
 }
 
+// A run that repeats one failing call is refused, then stuck; each shows.
+func TestMetricsCountRuns(t *testing.T) {
+	f := newFixture(t, nil)
+	c, err := f.box.Circuit("tool/crm/lookup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := f.box.Run("job-1")
+	for range 40 {
+		permit, err := run.Allow(t.Context(), c, map[string]any{"id": 1})
+		if err == nil {
+			permit.Done(fusebox.Result{Outcome: fusebox.Rejected, Err: errors.New("no such id")})
+		}
+	}
+	run.End()
+	f.box.Run("job-2").End()
+	got := f.metrics(t)
+	for sample, want := range map[string]string{
+		`fusebox_calls_total{circuit="tool/crm/lookup",class="",outcome="rejected"}`: "3",
+		`fusebox_denials_total{circuit="tool/crm/lookup",reason="thrash"}`:           "10",
+		`fusebox_thrash_total`:                                  "10",
+		`fusebox_denials_total{circuit="run/*",reason="stuck"}`: "27",
+		`fusebox_runs_total{outcome="failed"}`:                  "1",
+		`fusebox_runs_total{outcome="complete"}`:                "1",
+		`fusebox_runs_total{outcome="degraded"}`:                "0",
+		`fusebox_notices_total{kind="stuck"}`:                   "1",
+	} {
+		if got[sample] != want {
+			t.Errorf("%s: want %s, have %q", sample, want, got[sample])
+		}
+	}
+	body := f.get("/v1/circuits").Body.String()
+	if !strings.Contains(body, `{"run":"job-1","stuck":true,`) || strings.Contains(body, `"circuit":"run/job-1"`) {
+		t.Errorf("the stuck run stands in %s", body)
+	}
+}
+
+func TestMetricsCountRequests(t *testing.T) {
+	f := newFixture(t, nil)
+	f.handler.CountRequest(admin.Request{Outcome: "ok", Elapsed: 2 * time.Second, FirstToken: 300 * time.Millisecond})
+	f.handler.CountRequest(admin.Request{Outcome: "failed", Elapsed: time.Second})
+	f.handler.CountRequest(admin.Request{Outcome: "no outcome of ours"})
+	got := f.metrics(t)
+	for sample, want := range map[string]string{
+		`fusebox_request_duration_seconds_count{outcome="ok"}`:       "1",
+		`fusebox_request_duration_seconds_sum{outcome="ok"}`:         "2",
+		`fusebox_request_duration_seconds_count{outcome="failed"}`:   "1",
+		`fusebox_request_duration_seconds_count{outcome="degraded"}`: "0",
+		`fusebox_request_duration_seconds_count{outcome="other"}`:    "1",
+		`fusebox_time_to_first_token_seconds_count`:                  "1",
+	} {
+		if got[sample] != want {
+			t.Errorf("%s: want %s, have %q", sample, want, got[sample])
+		}
+	}
+}
+
 func TestMetricsLint(t *testing.T) {
 	f := newFixture(t, nil)
 	f.call(t, "model/a/m", breaks)

@@ -30,6 +30,9 @@ type metrics struct {
 	throttles   *prometheus.CounterVec
 	thrash      prometheus.Counter
 	overdue     *prometheus.CounterVec
+	runs        *prometheus.CounterVec
+	notices     *prometheus.CounterVec
+	requests    *requests
 }
 
 func newMetrics(h *Handler) *metrics {
@@ -48,6 +51,15 @@ func newMetrics(h *Handler) *metrics {
 	m.absorbed = counters("absorbed_failures_total", "Failed attempts inside calls that then succeeded: slow degradation that no circuit shows.", "circuit")
 	m.throttles = counters("throttles_total", "Answers that asked not to be called before some time.", "circuit")
 	m.overdue = counters("overdue_total", "Calls that were counted as failed before their end.", "circuit")
+	m.runs = counters("runs_total", "Runs that ended, by outcome: degraded ones had something denied or given up.", "outcome")
+	for _, o := range []fusebox.RunOutcome{fusebox.RunComplete, fusebox.RunDegraded, fusebox.RunFailed} {
+		m.runs.WithLabelValues(string(o)) // so that a first one is an increase
+	}
+	m.notices = counters("notices_total", "What people should hear of and no transition tells: circuits that degrade, runs that struggle or are stuck.", "kind")
+	for _, k := range []fusebox.NoticeKind{fusebox.NoticeDegrading, fusebox.NoticeStruggling, fusebox.NoticeStuck} {
+		m.notices.WithLabelValues(string(k))
+	}
+	m.requests = newRequests(m.registry)
 	m.thrash = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "fusebox", Name: "thrash_total",
 		Help: "Calls refused because a run repeated one exact failing call."})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "fusebox", Name: "build_info",
@@ -58,6 +70,7 @@ func newMetrics(h *Handler) *metrics {
 	m.stops = []func(){
 		h.cfg.Box.OnEvidence(m.evidence),
 		h.cfg.Box.OnTransition(m.transition),
+		h.cfg.Box.OnNotice(m.notice),
 	}
 	return m
 }
@@ -84,24 +97,39 @@ func (m *metrics) handler() http.Handler {
 
 // evidence counts one record of the box.
 func (m *metrics) evidence(e fusebox.Event) {
-	if isRun(e.Circuit) {
+	n := float64(max(e.N, 1))
+	switch {
+	case isRun(e.Circuit) && e.Kind == fusebox.KindDenied:
+		m.runDenial(&e, n)
+	case isRun(e.Circuit):
+	case e.Kind == fusebox.KindDenied:
+		m.denial(m.names.of(e.Circuit), e.Reason, e.Observed, n)
+	case e.Kind == fusebox.KindEvidence:
+		m.result(m.names.of(e.Circuit), &e, n)
+	}
+}
+
+func (m *metrics) denial(circuit string, reason fusebox.Reason, observed bool, n float64) {
+	if observed { // the call goes all the same, and is counted then
+		m.observed.WithLabelValues(circuit, reasonLabel(reason)).Add(n)
 		return
 	}
-	circuit, n := m.names.of(e.Circuit), float64(max(e.N, 1))
-	switch e.Kind {
-	case fusebox.KindDenied:
-		reason := reasonLabel(e.Reason)
-		if e.Observed { // the call goes all the same, and is counted then
-			m.observed.WithLabelValues(circuit, reason).Add(n)
-			return
-		}
-		m.denials.WithLabelValues(circuit, reason).Add(n)
-		m.wanted.WithLabelValues(circuit).Add(n)
-		if e.Reason == fusebox.ReasonThrash {
-			m.thrash.Add(n)
-		}
-	case fusebox.KindEvidence:
-		m.result(circuit, &e, n)
+	m.denials.WithLabelValues(circuit, reasonLabel(reason)).Add(n)
+	m.wanted.WithLabelValues(circuit).Add(n)
+	if reason == fusebox.ReasonThrash {
+		m.thrash.Add(n)
+	}
+}
+
+// runDenial counts a refusal that a run records: for thrash, with the circuit
+// as its cause, or because the run is stuck. Those of circuits are recorded
+// there too.
+func (m *metrics) runDenial(e *fusebox.Event, n float64) {
+	switch {
+	case e.Reason == fusebox.ReasonThrash:
+		m.denial(m.names.of(e.Cause), e.Reason, e.Observed, n)
+	case e.Cause == "":
+		m.denial(anyRun, fusebox.ReasonStuck, e.Observed, n)
 	}
 }
 
@@ -128,6 +156,17 @@ func (m *metrics) transition(t fusebox.Transition) {
 		m.transitions.WithLabelValues(m.names.of(t.Circuit), t.From.String(), t.To.String()).Inc()
 	}
 }
+
+func (m *metrics) notice(n fusebox.Notice) {
+	if n.Kind == fusebox.NoticeEnded {
+		m.runs.WithLabelValues(string(n.Outcome)).Inc()
+		return
+	}
+	m.notices.WithLabelValues(string(n.Kind)).Inc()
+}
+
+// anyRun is the label of what is known of the run alone.
+const anyRun = "run/*"
 
 // isRun reports whether a circuit is a run's record: runs have ids of their
 // callers' choosing, and those become no labels.

@@ -24,6 +24,9 @@ func (h *Handler) report(ctx context.Context) fusebox.Report {
 		report = stored
 	}
 	for _, own := range h.cfg.Box.Circuits() {
+		if isRun(own.Circuit) {
+			continue // told as a run
+		}
 		i, found := slices.BinarySearchFunc(report.Circuits, own.Circuit,
 			func(s fusebox.Status, name string) int { return strings.Compare(s.Circuit, name) })
 		switch {
@@ -31,6 +34,14 @@ func (h *Handler) report(ctx context.Context) fusebox.Report {
 			report.Circuits = slices.Insert(report.Circuits, i, own)
 		case own.Local, own.Phase != fusebox.Closed && own.Version >= report.Circuits[i].Version:
 			report.Circuits[i] = own
+		}
+	}
+	for _, own := range h.cfg.Box.Runs() {
+		i := slices.IndexFunc(report.Runs, func(r fusebox.RunStatus) bool { return r.Run == own.Run })
+		if i < 0 {
+			report.Runs = append(report.Runs, own)
+		} else {
+			report.Runs[i] = own
 		}
 	}
 	return report
