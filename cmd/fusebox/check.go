@@ -25,7 +25,7 @@ func (a *app) checkBackends(ctx context.Context, c *config.Config, store fusebox
 	if err := missingSecrets(c); err != nil {
 		return nil, err
 	}
-	box, err := fusebox.New(a.boxConfig(c, store))
+	box, err := a.newBox(c, store)
 	if err != nil {
 		return nil, err
 	}

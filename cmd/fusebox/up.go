@@ -106,8 +106,8 @@ func (s *server) open(ctx context.Context) (err error) {
 	if s.store, err = s.a.openStore(ctx); err != nil {
 		return err
 	}
-	if s.box, err = fusebox.New(s.a.boxConfig(c, s.store)); err != nil {
-		return &exitError{exitConfig, err}
+	if s.box, err = s.a.newBox(c, s.store); err != nil {
+		return err
 	}
 	token, err := c.Admin.Token.Value()
 	if err != nil {
@@ -117,7 +117,11 @@ func (s *server) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.gateway, err = gateway.New(s.a.gatewayConfig(c, s.box)); err != nil {
+	serves := s.a.gatewayConfig(c, s.box)
+	serves.Observer.Request = func(r gateway.Request) {
+		s.admin.CountRequest(admin.Request{Outcome: r.Outcome, Elapsed: r.Elapsed, FirstToken: r.FirstToken})
+	}
+	if s.gateway, err = gateway.New(serves); err != nil {
 		return &exitError{exitConfig, err}
 	}
 	if s.front, err = s.listen(c.Gateway.Listen, s.gateway, "--listen"); err != nil {

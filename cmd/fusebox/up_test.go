@@ -206,6 +206,12 @@ func TestLocalFirst(t *testing.T) {
 	expect(t, s, "the second failure in a row", "paid", local, paid, 5, 3)
 	local.do(nil)
 	expect(t, s, "sends the next call to the paid one", "paid", local, paid, 5, 4)
+	metrics := s.get("/metrics")
+	for _, want := range []string{`fusebox_request_duration_seconds_count{outcome="degraded"} 4`, `fusebox_request_duration_seconds_count{outcome="ok"} 2`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
 	if c := s.circuits().find("model/local/m"); c.Phase != "open" || c.Health != "down" || c.Failures != 2 {
 		t.Errorf("want it open with 2 failures, have %+v", c)
 	}

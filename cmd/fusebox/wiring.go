@@ -6,12 +6,20 @@ import (
 	"github.com/fusebox-go/fusebox/gateway"
 )
 
-// boxConfig is the configuration as the root package takes it.
-func (a *app) boxConfig(c *config.Config, store fusebox.Store) fusebox.Config {
-	return fusebox.Config{
-		Policy: c.Policy, Store: store, Worker: workerName(c),
-		Observe: c.Mode == config.ModeObserve, Logger: a.log,
+// newBox makes the box that the configuration describes.
+func (a *app) newBox(c *config.Config, store fusebox.Store) (*fusebox.Box, error) {
+	rules, err := c.Thrash.Rules()
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
 	}
+	box, err := fusebox.New(fusebox.Config{
+		Policy: c.Policy, Guard: c.Guard, Thrash: rules, Retry: c.Retry,
+		Store: store, Worker: workerName(c), Observe: c.Mode == config.ModeObserve, Logger: a.log,
+	})
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	return box, nil
 }
 
 // gatewayConfig is the configuration as the gateway takes it.
