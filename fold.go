@@ -294,6 +294,9 @@ func (s *State) dropLapsed(t time.Time) {
 }
 
 func (s *State) denied(e *Event) {
+	if e.Run != "" {
+		return // the guard refused that run, and not the circuit
+	}
 	s.Denied += e.count()
 	if s.Phase == Open && e.Reason == ReasonOpen {
 		s.Refused += e.count()

@@ -128,7 +128,7 @@ func (r *Run) thrashes(p *RunPermit, t time.Time, live bool, g *guarded) error {
 	}
 	if p.circuit.observes() {
 		r.mu.Unlock()
-		r.recordDenial(Event{Kind: KindDenied, At: t, Reason: ReasonThrash, Run: r.id, Cause: d.circuit, Observed: true}, live)
+		p.circuit.enter(t, live, Event{Kind: KindDenied, At: t, Reason: ReasonThrash, Run: r.id, Observed: true})
 		return nil
 	}
 	r.mu.Unlock()
@@ -148,7 +148,12 @@ func (r *Run) refused(d Denial, c *Circuit, t time.Time, live bool, m *mishap) e
 	stop := r.history.ignored()
 	r.mu.Unlock()
 
-	r.recordDenial(Event{Kind: KindDenied, At: t, Reason: d.reason, Run: r.id, Cause: c.name}, live)
+	if m != nil { // else the circuit has recorded it
+		c.enter(t, live, Event{Kind: KindDenied, At: t, Reason: d.reason, Run: r.id})
+	}
+	if record := r.record(); record != nil {
+		record.enter(t, live, Event{Kind: KindDenied, At: t, Reason: d.reason, Cause: c.name})
+	}
 	switch {
 	case stop:
 		r.stop(t, live, fmt.Sprintf("it went on after %s", plural(ignored, "refusal")))
@@ -156,13 +161,6 @@ func (r *Run) refused(d Denial, c *Circuit, t time.Time, live bool, m *mishap) e
 		r.stop(t, live, "it cannot go on without "+toolName(c.name))
 	}
 	return &d
-}
-
-// recordDenial records a refusal with the run.
-func (r *Run) recordDenial(e Event, live bool) {
-	if c := r.record(); c != nil {
-		c.enter(e.At, live, e)
-	}
 }
 
 // Valid reports whether the circuit still lets the call through: for those who

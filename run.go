@@ -150,6 +150,7 @@ func (r *Run) going(ctx context.Context, t time.Time, live bool, asked *Circuit)
 		r.mu.Lock()
 		r.denied++
 		r.mu.Unlock()
+		asked.enter(t, live, Event{Kind: KindDenied, At: t, Reason: ReasonStuck, Run: r.id})
 		refusal := *d
 		refusal.circuit, refusal.reason, refusal.run, refusal.texts = asked.name, ReasonStuck, r.id, r.box.runs.thrash.Texts
 		return &refusal

@@ -412,7 +412,7 @@ func (d *detail) queue(e Event) {
 // it did.
 func (e *Event) absorb(next *Event) bool {
 	switch {
-	case e.Kind == KindDenied && next.Kind == KindDenied && e.Reason == next.Reason && e.Observed == next.Observed && e.Cause == next.Cause:
+	case e.Kind == KindDenied && next.Kind == KindDenied && e.Reason == next.Reason && e.Observed == next.Observed && e.Run == next.Run && e.Cause == next.Cause:
 		if e.Since.IsZero() {
 			e.Since = e.At
 		}

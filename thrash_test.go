@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime"
 	"strings"
@@ -641,6 +642,31 @@ func TestThrashValidate(t *testing.T) {
 		if !errors.As(err, &policy) || policy.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+func TestDenialsAreRecordedWithTheToolAndWithTheRun(t *testing.T) {
+	b := newBox(t, fusebox.Config{Retry: once})
+	seen := map[string]int{}
+	b.OnEvidence(func(e fusebox.Event) {
+		if e.Kind == fusebox.KindDenied {
+			seen[fmt.Sprintf("%s %s %s", e.Circuit, e.Reason, e.Run)] += max(e.N, 1)
+		}
+	})
+	c, r := circuit(t, b, "tool/crm"), b.Run("r")
+	be := backend{answer: alwaysRejects}
+	for range 15 {
+		be.call(t, r, c, "1")
+	}
+	if err := b.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"tool/crm thrash r": 10, "tool/crm stuck r": 2, "run/r thrash ": 10, "run/r stuck ": 2}
+	if !maps.Equal(seen, want) {
+		t.Errorf("have %v\nwant %v", seen, want)
+	}
+	if n := c.Status().Denied; n != 0 {
+		t.Errorf("the tool's circuit shows %d refusals of its own, want none", n)
 	}
 }
 
