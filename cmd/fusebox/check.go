@@ -25,7 +25,7 @@ func (a *app) checkBackends(ctx context.Context, c *config.Config, store fusebox
 	if err := missingSecrets(c); err != nil {
 		return nil, err
 	}
-	box, err := a.newBox(c, store)
+	box, err := a.newBox(c, c.Policy, store)
 	if err != nil {
 		return nil, err
 	}

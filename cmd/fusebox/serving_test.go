@@ -18,7 +18,7 @@ import (
 )
 
 // limit bounds every wait of these tests; none of them comes near it.
-const limit = 30 * time.Second
+const limit = time.Minute
 
 // serving is a `fusebox up` that runs.
 type serving struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/admin"
 	"github.com/fusebox-go/fusebox/config"
+	"github.com/fusebox-go/fusebox/demo"
 	"github.com/fusebox-go/fusebox/gateway"
 )
 
@@ -69,15 +70,18 @@ func (a *app) up(ctx context.Context, f *upFlags) error {
 
 // server is the process that up runs.
 type server struct {
-	a       *app
-	config  *config.Config
-	store   fusebox.Store
-	box     *fusebox.Box
-	gateway *gateway.Gateway
-	admin   *admin.Handler
-	front   listening
-	back    listening
-	failed  chan error
+	a         *app
+	config    *config.Config
+	demo      *demo.Demo // nil unless it is one
+	asked     bool       // for the demo
+	stopCalls func()     // of the demo
+	store     fusebox.Store
+	box       *fusebox.Box
+	gateway   *gateway.Gateway
+	admin     *admin.Handler
+	front     listening
+	back      listening
+	failed    chan error
 }
 
 // listening is a listener and the server on it.
@@ -86,7 +90,17 @@ type listening struct {
 	server *http.Server
 }
 
-func (l *listening) url() string { return "http://" + l.Addr().String() }
+// url is where it can be reached from this machine.
+func (l *listening) url() string {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "http://" + l.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
 
 // prepare makes everything ready and listens. What it returns must be stopped.
 func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
@@ -94,7 +108,7 @@ func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{a: a, config: c, failed: make(chan error, 2)}
+	s := &server{a: a, config: c, asked: f.demo, failed: make(chan error, 2), stopCalls: func() {}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.stop(0))
 	}
@@ -103,10 +117,15 @@ func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
 
 func (s *server) open(ctx context.Context) (err error) {
 	c := s.config
+	if len(c.Backends) == 0 {
+		if err := s.openDemo(ctx); err != nil {
+			return err
+		}
+	}
 	if s.store, err = s.a.openStore(ctx); err != nil {
 		return err
 	}
-	if s.box, err = s.a.newBox(c, s.store); err != nil {
+	if s.box, err = s.a.newBox(c, s.policies, s.store); err != nil {
 		return err
 	}
 	token, err := c.Admin.Token.Value()
@@ -127,8 +146,13 @@ func (s *server) open(ctx context.Context) (err error) {
 	if s.front, err = s.listen(c.Gateway.Listen, s.gateway, "--listen"); err != nil {
 		return err
 	}
-	s.back, err = s.listen(c.Admin.Listen, s.admin, "--admin")
-	return err
+	if s.back, err = s.listen(c.Admin.Listen, s.admin, "--admin"); err != nil {
+		return err
+	}
+	if s.demo != nil {
+		s.callDemo(ctx)
+	}
+	return nil
 }
 
 // upConfig is the configuration with the flags of up on top, fit to serve.
@@ -136,6 +160,12 @@ func (a *app) upConfig(f *upFlags) (*config.Config, error) {
 	c, err := a.servedConfig(!f.demo)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case f.demo:
+		c.Backends, c.Routes = nil, nil
+	case c.File != "" && len(c.Backends) == 0:
+		return nil, &exitError{exitConfig, fmt.Errorf("%s names no backends to serve: add backends and routes, or see it work with --demo", c.File)}
 	}
 	for _, l := range []struct {
 		flag, value string
@@ -201,6 +231,7 @@ func (s *server) announce() error {
 // evidence that they gave, then the store.
 func (s *server) stop(drain time.Duration) error {
 	var errs []error
+	s.stopCalls()
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	for _, l := range []listening{s.front, s.back} {
@@ -214,6 +245,9 @@ func (s *server) stop(drain time.Duration) error {
 	}
 	if s.gateway != nil {
 		s.gateway.Close()
+	}
+	if s.demo != nil {
+		errs = append(errs, s.demo.Close())
 	}
 	if s.box != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTime)

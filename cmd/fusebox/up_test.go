@@ -84,6 +84,7 @@ func TestUpRefusesToStart(t *testing.T) {
 		{"an address that is taken", "", []string{"--admin", taken.Addr().String()}, exitFailed, "port 0 picks a free one"},
 		{"a key that is not set", "backends:\n  paid: {url: \"http://127.0.0.1:1/v1\", dialect: openai, key: {env: NOT_SET_ANYWHERE}}\nroutes: [{match: \"*\", backends: [paid]}]\n",
 			nil, exitConfig, "NOT_SET_ANYWHERE"},
+		{"a file without backends", "mode: enforce\n", nil, exitConfig, "--demo"},
 		{"an unknown flag", "", []string{"--demoo"}, exitUsage, "--demoo"},
 	}
 	for _, tt := range tests {
@@ -311,5 +312,31 @@ func TestAdminToken(t *testing.T) {
 	s.stop()
 	if strings.Contains(s.stderr.String(), "a-secret-of-the-test") {
 		t.Error("the token stands in the log")
+	}
+}
+
+// With nothing configured and nothing found there is a demo, and it moves.
+func TestUpDemoShowsCircuitsMove(t *testing.T) {
+	p := newPlace(t)
+	s := p.up("--demo")
+	const flaky = "model/demo-flaky/demo"
+	eventually(t, "demo-flaky's circuit is known", func() bool { return s.circuits().find(flaky).Health == "up" })
+	eventually(t, "it is throttled or opens", func() bool {
+		c := s.circuits().find(flaky)
+		return c.ThrottledUntil != nil || c.Phase != "closed"
+	})
+	eventually(t, "demo-steady takes over", func() bool { return s.circuits().find("model/demo-steady/demo").Health == "up" })
+	eventually(t, "demo-flaky's circuit opens", func() bool { return s.circuits().find(flaky).Phase != "closed" })
+	if words := s.stderr.String(); !strings.Contains(words, "demo: two scripted backends") {
+		t.Errorf("it does not say that it is a demo: %s", words)
+	}
+	if r := p.must("why", flaky); !strings.Contains(r.stdout, "closed → open") {
+		t.Errorf("why does not tell how it opened: %s", r.stdout)
+	}
+	if r := p.must("events", flaky); !strings.Contains(r.stdout, "closed → open") {
+		t.Errorf("events lack it: %s", r.stdout)
+	}
+	if code := s.stop(); code != exitOK {
+		t.Errorf("want exit code 0, have %d: %s", code, s.stderr)
 	}
 }

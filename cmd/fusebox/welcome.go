@@ -11,11 +11,14 @@ import (
 func (s *server) welcome() {
 	say := func(format string, args ...any) { fmt.Fprintf(s.a.stderr, format+"\n", args...) }
 	c := s.config
-	from := "what was found on this machine"
-	if c.File != "" {
-		from = c.File
+	switch {
+	case s.demo != nil:
+		s.welcomeDemo(say)
+	case c.File != "":
+		say("serving %s, by %s", backendWords(c.Backends), c.File)
+	default:
+		say("no fusebox.yaml: serving what was found on this machine: %s", backendWords(c.Backends))
 	}
-	say("serving %s, by %s", backendWords(c.Backends), from)
 	if c.Mode == config.ModeObserve {
 		say("observed only: nothing is refused")
 	}
@@ -23,6 +26,15 @@ func (s *server) welcome() {
 	if address, err := s.a.storeAddress(c); err == nil {
 		say("circuits in %s; look with: fusebox status, fusebox events --follow", address)
 	}
+}
+
+// welcomeDemo says that nothing here is real, and what to do about it.
+func (s *server) welcomeDemo(say func(format string, args ...any)) {
+	if !s.asked {
+		say("no fusebox.yaml, no Ollama on its port, no OPENAI_API_KEY and no ANTHROPIC_API_KEY: this is a demo")
+	}
+	say("demo: two scripted backends and a caller; no model answers. demo-flaky fails in turns, demo-steady takes over")
+	say("watch: curl -s %s/v1/circuits, or in another shell: fusebox events --follow", s.back.url())
 }
 
 func backendWords(backends []config.Backend) string {
