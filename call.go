@@ -3,7 +3,6 @@ package fusebox
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // call is Call without its type.
@@ -128,59 +127,4 @@ func (a *attempts) abandon(reason any) {
 	if reason != nil {
 		panic(reason)
 	}
-}
-
-// Valid reports whether the circuit still lets through the call that the
-// permit is for: it has not opened, been throttled or held open since, and a
-// probe's lease has not lapsed. For those who repeat an attempt under one
-// permit.
-func (p Permit) Valid() bool {
-	e := p.epoch
-	if e == nil {
-		return false
-	}
-	c := e.circuit
-	if c.cur.Load() == e && e.mode != modeLocked && e.mode != modeRefuse {
-		return true
-	}
-	c = c.lock()
-	defer c.mu.Unlock()
-	t := c.box.now()
-	c.collect(t)
-	s := c.known()
-	if p.Probe() {
-		i := s.lease(p.flight.lease)
-		return i >= 0 && s.Version == e.version && s.Leases[i].live(t) && !t.Before(s.Throttled)
-	}
-	return s.Decide(t).Go || c.observes()
-}
-
-// doneAs is Done or DoneAt.
-func (p Permit) doneAs(t time.Time, live bool, r Result) {
-	if live {
-		p.Done(r)
-	} else {
-		p.DoneAt(t, r)
-	}
-}
-
-// allowAs is Allow or AllowAt.
-func (c *Circuit) allowAs(ctx context.Context, t time.Time, live bool) (Permit, error) {
-	if live {
-		return c.Allow(ctx)
-	}
-	return c.AllowAt(t)
-}
-
-// version is the circuit's version as calls see it.
-func (c *Circuit) version() uint64 { return c.cur.Load().version }
-
-// closedSince reports whether the circuit has closed since that version.
-func (c *Circuit) closedSince(version uint64) bool {
-	if c.version() == version {
-		return false
-	}
-	c = c.lock()
-	defer c.mu.Unlock()
-	return c.known().Phase == Closed
 }

@@ -508,3 +508,24 @@ func (c *Circuit) enter(t time.Time, live bool, e Event) {
 	c.mu.Unlock()
 	c.box.deliver()
 }
+
+// allowAs is Allow or AllowAt.
+func (c *Circuit) allowAs(ctx context.Context, t time.Time, live bool) (Permit, error) {
+	if live {
+		return c.Allow(ctx)
+	}
+	return c.AllowAt(t)
+}
+
+// version is the circuit's version as calls see it.
+func (c *Circuit) version() uint64 { return c.cur.Load().version }
+
+// closedSince reports whether the circuit has closed since that version.
+func (c *Circuit) closedSince(version uint64) bool {
+	if c.version() == version {
+		return false
+	}
+	c = c.lock()
+	defer c.mu.Unlock()
+	return c.known().Phase == Closed
+}

@@ -82,6 +82,40 @@ func (p Permit) DoneAt(t time.Time, r Result) {
 	p.epoch.circuit.report(p, t, r, false)
 }
 
+// Valid reports whether the circuit still lets through the call that the
+// permit is for: it has not opened, been throttled or held open since, and a
+// probe's lease has not lapsed. For those who repeat an attempt under one
+// permit.
+func (p Permit) Valid() bool {
+	e := p.epoch
+	if e == nil {
+		return false
+	}
+	c := e.circuit
+	if c.cur.Load() == e && e.mode != modeLocked && e.mode != modeRefuse {
+		return true
+	}
+	c = c.lock()
+	defer c.mu.Unlock()
+	t := c.box.now()
+	c.collect(t)
+	s := c.known()
+	if p.Probe() {
+		i := s.lease(p.flight.lease)
+		return i >= 0 && s.Version == e.version && s.Leases[i].live(t) && !t.Before(s.Throttled)
+	}
+	return s.Decide(t).Go || c.observes()
+}
+
+// doneAs is Done or DoneAt.
+func (p Permit) doneAs(t time.Time, live bool, r Result) {
+	if live {
+		p.Done(r)
+	} else {
+		p.DoneAt(t, r)
+	}
+}
+
 // event is the evidence of a result.
 func (p Permit) event(t time.Time, r Result) Event {
 	e := Event{
