@@ -46,7 +46,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(log)))
 			for b.Loop() {
-				l := NewLog(Options{Policy: func(string) fusebox.Policy { return p }, room: room})
+				l := NewLog(Options{Policy: always(p), room: room})
 				if err := l.Read(bytes.NewReader(log)); err != nil {
 					b.Fatal(err)
 				}

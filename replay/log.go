@@ -15,14 +15,14 @@ import (
 
 const (
 	maxLine    = 1 << 20 // bytes of a line; a longer one is malformed
-	sortBuffer = 1 << 19 // calls sorted in memory
+	sortBuffer = 1 << 18 // calls sorted in memory
 )
 
 // Options say how a log is replayed.
 type Options struct {
-	// Policy is asked once for each circuit. It must be valid and not zero: a
-	// replay has no defaults of a kind.
-	Policy func(circuit string) fusebox.Policy
+	// Policy is asked once for each circuit. What it returns must be valid and
+	// not zero: a replay has no defaults of a kind. Its error ends the replay.
+	Policy func(circuit string) (fusebox.Policy, error)
 
 	// Circuit, a canonical name, leaves out every other circuit, and is the
 	// name of what records without one tell of. "" = all circuits; then records
@@ -122,9 +122,13 @@ func (l *Log) take(line []byte) error {
 	index, ok := l.spellings[string(r.circuit)]
 	if !ok {
 		var err error
-		if index, err = l.spelled(string(r.circuit)); err != nil {
+		index, err = l.spelled(string(r.circuit))
+		if errors.Is(err, fusebox.ErrName) {
 			l.malformed++
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if index < 0 {
@@ -145,21 +149,28 @@ func (l *Log) spelled(name string) (int32, error) {
 	}
 	index := int32(-1)
 	if l.options.Circuit == "" || l.options.Circuit == canonical {
-		index = l.circuit(canonical)
+		var err error
+		if index, err = l.circuit(canonical); err != nil {
+			return 0, err
+		}
 	}
 	l.spellings[name] = index
 	return index, nil
 }
 
 // circuit returns the index of the circuit of that canonical name.
-func (l *Log) circuit(name string) int32 {
-	index, ok := l.names[name]
-	if !ok {
-		index = int32(len(l.engine.circuits))
-		l.engine.add(name, l.options.Policy(name), seedFor(l.options.Seed, name))
-		l.names[name] = index
+func (l *Log) circuit(name string) (int32, error) {
+	if index, ok := l.names[name]; ok {
+		return index, nil
 	}
-	return index
+	p, err := l.options.Policy(name)
+	if err != nil {
+		return 0, err
+	}
+	index := int32(len(l.engine.circuits))
+	l.engine.add(name, p, seedFor(l.options.Seed, name))
+	l.names[name] = index
+	return index, nil
 }
 
 // seedFor gives each circuit a jitter of its own.
@@ -188,7 +199,9 @@ func (r *record) call(line int64, circuit int32) call {
 // Replay puts the calls to their circuits and returns what came of it.
 func (l *Log) Replay() (Report, error) {
 	if len(l.engine.circuits) == 0 {
-		l.circuit(l.options.Circuit)
+		if _, err := l.circuit(l.options.Circuit); err != nil {
+			return Report{}, err
+		}
 	}
 	if err := l.sorter.sorted(); err != nil {
 		return Report{}, err

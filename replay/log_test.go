@@ -77,8 +77,8 @@ func output(t *testing.T, o Options, files ...string) string {
 	return string(r.AppendLines(out))
 }
 
-func always(p fusebox.Policy) func(string) fusebox.Policy {
-	return func(string) fusebox.Policy { return p }
+func always(p fusebox.Policy) func(string) (fusebox.Policy, error) {
+	return func(string) (fusebox.Policy, error) { return p, nil }
 }
 
 // at makes lines of evidence shorter to write: one per entry, "seconds outcome
@@ -417,6 +417,17 @@ func TestReplayErrors(t *testing.T) {
 	}
 	if _, err := l.Replay(); !errors.Is(err, broken) {
 		t.Errorf("a listener's error: got %v", err)
+	}
+}
+
+func TestReplayPolicyError(t *testing.T) {
+	broken := errors.New("broken")
+	o := Options{Policy: func(string) (fusebox.Policy, error) { return fusebox.Policy{}, broken }}
+	if err := NewLog(o).Read(strings.NewReader(lines("00:01 failure"))); !errors.Is(err, broken) {
+		t.Errorf("reading: got %v", err)
+	}
+	if _, err := NewLog(o).Replay(); !errors.Is(err, broken) {
+		t.Errorf("an empty log: got %v", err)
 	}
 }
 

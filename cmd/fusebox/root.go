@@ -78,6 +78,8 @@ tells the caller what to do instead.`,
 		a.resetCommand(),
 		a.holdCommand(),
 		a.throttleCommand(),
+		a.replayCommand(),
+		a.simulateCommand(),
 		a.configCommand(),
 		a.versionCommand(),
 	)
