@@ -217,12 +217,12 @@ func TestMetricsCountRuns(t *testing.T) {
 	for sample, want := range map[string]string{
 		`fusebox_calls_total{circuit="tool/crm/lookup",class="",outcome="rejected"}`: "3",
 		`fusebox_denials_total{circuit="tool/crm/lookup",reason="thrash"}`:           "10",
-		`fusebox_thrash_total`:                                  "10",
-		`fusebox_denials_total{circuit="run/*",reason="stuck"}`: "27",
-		`fusebox_runs_total{outcome="failed"}`:                  "1",
-		`fusebox_runs_total{outcome="complete"}`:                "1",
-		`fusebox_runs_total{outcome="degraded"}`:                "0",
-		`fusebox_notices_total{kind="stuck"}`:                   "1",
+		`fusebox_thrash_total`: "10",
+		`fusebox_denials_total{circuit="tool/crm/lookup",reason="stuck"}`: "27",
+		`fusebox_runs_total{outcome="failed"}`:                            "1",
+		`fusebox_runs_total{outcome="complete"}`:                          "1",
+		`fusebox_runs_total{outcome="degraded"}`:                          "0",
+		`fusebox_notices_total{kind="stuck"}`:                             "1",
 	} {
 		if got[sample] != want {
 			t.Errorf("%s: want %s, have %q", sample, want, got[sample])

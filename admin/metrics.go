@@ -97,14 +97,14 @@ func (m *metrics) handler() http.Handler {
 
 // evidence counts one record of the box.
 func (m *metrics) evidence(e fusebox.Event) {
+	if isRun(e.Circuit) {
+		return // what it tells is recorded with the circuits that were called, too
+	}
 	n := float64(max(e.N, 1))
-	switch {
-	case isRun(e.Circuit) && e.Kind == fusebox.KindDenied:
-		m.runDenial(&e, n)
-	case isRun(e.Circuit):
-	case e.Kind == fusebox.KindDenied:
+	switch e.Kind {
+	case fusebox.KindDenied:
 		m.denial(m.names.of(e.Circuit), e.Reason, e.Observed, n)
-	case e.Kind == fusebox.KindEvidence:
+	case fusebox.KindEvidence:
 		m.result(m.names.of(e.Circuit), &e, n)
 	}
 }
@@ -118,18 +118,6 @@ func (m *metrics) denial(circuit string, reason fusebox.Reason, observed bool, n
 	m.wanted.WithLabelValues(circuit).Add(n)
 	if reason == fusebox.ReasonThrash {
 		m.thrash.Add(n)
-	}
-}
-
-// runDenial counts a refusal that a run records: for thrash, with the circuit
-// as its cause, or because the run is stuck. Those of circuits are recorded
-// there too.
-func (m *metrics) runDenial(e *fusebox.Event, n float64) {
-	switch {
-	case e.Reason == fusebox.ReasonThrash:
-		m.denial(m.names.of(e.Cause), e.Reason, e.Observed, n)
-	case e.Cause == "":
-		m.denial(anyRun, fusebox.ReasonStuck, e.Observed, n)
 	}
 }
 
@@ -164,9 +152,6 @@ func (m *metrics) notice(n fusebox.Notice) {
 	}
 	m.notices.WithLabelValues(string(n.Kind)).Inc()
 }
-
-// anyRun is the label of what is known of the run alone.
-const anyRun = "run/*"
 
 // isRun reports whether a circuit is a run's record: runs have ids of their
 // callers' choosing, and those become no labels.
