@@ -3,6 +3,7 @@ package fusebox
 import (
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -27,6 +28,9 @@ func (s *State) adopt(p Policy, circuit string) {
 		s.Policy = DefaultPolicy(Kind(circuit))
 	case p.IsZero(), p.Loaded.Before(s.Policy.Loaded):
 	default:
+		if !slices.Equal(p.Trip, s.Policy.Trip) {
+			s.Windows = nil // their buckets were counted for other rules
+		}
 		s.Policy = p
 	}
 }

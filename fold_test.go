@@ -241,3 +241,17 @@ func TestNoCooldownDoesNotGrow(t *testing.T) {
 		want(t, "end of the cooldown", s.Until, at("12:00"))
 	}
 }
+
+// A new configuration with a longer window numbers its buckets otherwise: the
+// old ones looked as if they lay in the far future, and nothing counted again.
+func TestWindowsBeginAnewWithOtherRules(t *testing.T) {
+	old := rules(fusebox.Rate(0.5, 20*time.Second, 100))
+	s := fold(old, fusebox.State{}, failed("12:00", 0))
+	changed := rules(fusebox.Rate(0.5, 20*time.Minute, 2))
+	changed.Loaded = at("12:00")
+	foreign := func(clock string) fusebox.Event { return fusebox.Event{At: at(clock), Outcome: fusebox.Failure} }
+	s = fold(changed, s, foreign("12:01"))
+	want(t, "phase after one failure", s.Phase, fusebox.Closed)
+	s = fold(changed, s, foreign("12:02"))
+	want(t, "phase after two", s.Phase, fusebox.Open)
+}
