@@ -38,35 +38,35 @@ func ParseEvent(line []byte) (Event, error) {
 
 // eventJSON is an event as the log spells it.
 type eventJSON struct {
-	Kind       string  `json:"kind"`
-	At         string  `json:"at"`
-	Circuit    string  `json:"circuit"`
-	Outcome    string  `json:"outcome"`
-	Class      string  `json:"class"`
-	MS         float64 `json:"ms"`
-	N          int     `json:"n"`
-	Since      string  `json:"since"`
-	Attempts   int     `json:"attempts"`
-	Worker     string  `json:"worker"`
-	Run        string  `json:"run"`
-	Call       string  `json:"call"`
-	Error      string  `json:"error"`
-	V          *uint64 `json:"v"`
-	Lease      string  `json:"lease"`
-	Late       bool    `json:"late"`
-	Overdue    bool    `json:"overdue"`
-	Until      string  `json:"until"`
-	Action     string  `json:"action"`
-	LastResort bool    `json:"last_resort"`
-	Pick       bool    `json:"pick"`
-	From       string  `json:"from"`
-	To         string  `json:"to"`
-	Version    uint64  `json:"version"`
-	Failures   int     `json:"failures"`
-	Reason     string  `json:"reason"`
-	Observed   bool    `json:"observed"`
-	Cause      string  `json:"cause"`
-	State      *State  `json:"state"`
+	Kind       string          `json:"kind"`
+	At         string          `json:"at"`
+	Circuit    string          `json:"circuit"`
+	Outcome    string          `json:"outcome"`
+	Class      string          `json:"class"`
+	MS         float64         `json:"ms"`
+	N          int             `json:"n"`
+	Since      string          `json:"since"`
+	Attempts   int             `json:"attempts"`
+	Worker     string          `json:"worker"`
+	Run        string          `json:"run"`
+	Call       string          `json:"call"`
+	Error      string          `json:"error"`
+	V          *uint64         `json:"v"`
+	Lease      string          `json:"lease"`
+	Late       bool            `json:"late"`
+	Overdue    bool            `json:"overdue"`
+	Until      string          `json:"until"`
+	Action     string          `json:"action"`
+	LastResort bool            `json:"last_resort"`
+	Pick       bool            `json:"pick"`
+	From       string          `json:"from"`
+	To         string          `json:"to"`
+	Version    uint64          `json:"version"`
+	Failures   int             `json:"failures"`
+	Reason     string          `json:"reason"`
+	Observed   bool            `json:"observed"`
+	Cause      string          `json:"cause"`
+	State      json.RawMessage `json:"state"`
 }
 
 func (w *eventJSON) event(e *Event) error {
@@ -109,7 +109,8 @@ func (w *eventJSON) event(e *Event) error {
 	e.Worker, e.Run, e.Call, e.Error = w.Worker, w.Run, w.Call, w.Error
 	e.Lease, e.Late, e.Overdue = w.Lease, w.Late, w.Overdue
 	e.Action, e.LastResort, e.Pick = w.Action, w.LastResort, w.Pick
-	e.Failures, e.Reason, e.Observed, e.Cause, e.State = w.Failures, Reason(w.Reason), w.Observed, w.Cause, w.State
+	e.Failures, e.Reason, e.Observed, e.Cause = w.Failures, Reason(w.Reason), w.Observed, w.Cause
+	e.State = parseState(w.State)
 	if w.V != nil {
 		e.Admitted, e.Version = true, *w.V
 	}
@@ -117,6 +118,19 @@ func (w *eventJSON) event(e *Event) error {
 		e.Version = w.Version
 	}
 	return nil
+}
+
+// parseState reads the state that a record carries. One that cannot be read, as
+// of a version to come, leaves the record as evidence without a state.
+func parseState(b []byte) *State {
+	if len(b) == 0 || string(b) == "null" {
+		return nil
+	}
+	s := new(State)
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil
+	}
+	return s
 }
 
 func parsePhases(w *eventJSON, e *Event) error {

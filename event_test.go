@@ -46,6 +46,9 @@ func TestParseEvent(t *testing.T) {
 			want: fusebox.Event{At: at("12:09"), Circuit: "session/a", Kind: "tomorrow"}},
 		{name: "key in capitals", line: `{"AT":"2026-11-29T12:09:00Z","Circuit":"session/a","outcome":"failure"}`, want: evidence(nil)},
 
+		{name: "a state that cannot be read", line: `{"at":"2026-11-29T12:09:00Z","circuit":"session/a","outcome":"failure","state":{"policy":{"trip":["tomorrow=3"]}}}`, want: evidence(nil)},
+		{name: "an impossible state", line: `{"at":"2026-11-29T12:09:00Z","circuit":"session/a","outcome":"failure","state":{"phase":"closed","refused":-3}}`, want: evidence(nil)},
+
 		{name: "torn", line: `{"at":"2026-11-29T12:09:00Z","circuit":"session/a","outco`, bad: "JSON"},
 		{name: "empty", line: ``, bad: "JSON"},
 		{name: "not an object", line: `[]`, bad: "cannot unmarshal"},
