@@ -89,6 +89,11 @@ func (e *Event) clock() time.Time {
 	return e.At
 }
 
+// utc makes the event's times UTC, as all stored ones are.
+func (e *Event) utc() {
+	e.At, e.Since, e.Until, e.Seen = e.At.UTC(), e.Since.UTC(), e.Until.UTC(), e.Seen.UTC()
+}
+
 // start returns when the call began that e reports.
 func (e *Event) start() time.Time { return e.At.Add(-e.Elapsed) }
 

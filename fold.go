@@ -44,6 +44,7 @@ func (s *State) apply(e *Event) {
 	if s.Policy.IsZero() {
 		s.Policy = DefaultPolicy(Kind(e.Circuit))
 	}
+	e.utc()
 	t := e.clock()
 	s.endHold(t)
 	s.Revision++

@@ -255,3 +255,24 @@ func TestWindowsBeginAnewWithOtherRules(t *testing.T) {
 	s = fold(changed, s, foreign("12:02"))
 	want(t, "phase after two", s.Phase, fusebox.Open)
 }
+
+func TestI10StatesAreInUTC(t *testing.T) {
+	zone := time.FixedZone("east", 2*60*60)
+	p := rules(fusebox.Streak(3))
+	e := failed("12:00", 0)
+	e.At = e.At.In(zone)
+	s := fold(p, fusebox.State{}, e, throttledUntil("12:01", "12:02"))
+	lease := asks("12:05", "t", "12:06")
+	hold := held("12:07", fusebox.Open, "12:08")
+	trip := fusebox.Event{Kind: fusebox.KindTrip, At: at("12:02")}
+	for _, e := range []fusebox.Event{trip, lease, hold} {
+		e.At, e.Until = e.At.In(zone), e.Until.In(zone)
+		if e.Until.Equal(time.Time{}) {
+			e.Until = time.Time{}
+		}
+		s = fold(p, s, e)
+		if b := text(&s); strings.Contains(b, "+02:00") {
+			t.Errorf("after %s: %s", e.Kind, b)
+		}
+	}
+}
