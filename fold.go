@@ -52,8 +52,10 @@ func (s *State) apply(e *Event) {
 	case KindEvidence:
 		s.evidence(e, t)
 	case KindLease:
+		s.setBack(t)
 		s.applyLease(e, t)
 	case KindDenied:
+		s.setBack(t)
 		s.denied(e)
 	case KindThrottle:
 		s.throttle(e.Until, t)
@@ -296,6 +298,29 @@ func (s *State) dropLapsed(t time.Time) {
 		}
 	}
 	s.Leases = kept
+}
+
+// mostBehind is how long before a cooldown began the report of a refusal may lie
+// and yet be only late. Further back, the clock was set back.
+const mostBehind = time.Minute
+
+// setBack begins a cooldown or a lease again at t, if somebody is refused or
+// asks for a probe long before it began: the clock was set back, and they would
+// last until it has caught up.
+func (s *State) setBack(t time.Time) {
+	again := func(since, until *time.Time) {
+		if until.IsZero() || since.Sub(t) <= mostBehind {
+			return
+		}
+		*until = t.Add(max(until.Sub(*since), 0))
+		*since = t
+	}
+	if s.Phase == Open {
+		again(&s.Since, &s.Until)
+	}
+	for i := range s.Leases {
+		again(&s.Leases[i].At, &s.Leases[i].Until)
+	}
 }
 
 func (s *State) denied(e *Event) {

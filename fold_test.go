@@ -276,3 +276,45 @@ func TestI10StatesAreInUTC(t *testing.T) {
 		}
 	}
 }
+
+func TestI10ClockSetBackDoesNotPinOpen(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	open := fold(p, fusebox.State{}, failed("12:00", 0))
+
+	want(t, "wait that a clock an hour behind shows", open.Decide(at("11:00")).RetryAfter, time.Minute)
+	behind := fold(p, open, refused("11:00", 1, fusebox.ReasonOpen))
+	want(t, "version", behind.Version, open.Version)
+	want(t, "probe a cooldown after it was seen", behind.Decide(at("11:00:59")).Probe, false)
+	want(t, "probe a cooldown after it was seen", behind.Decide(at("11:01")).Probe, true)
+
+	late := fold(p, open, refused("11:59:10", 3, fusebox.ReasonOpen))
+	want(t, "deadline after a refusal that was reported late", late.Until, at("12:01"))
+}
+
+func TestI10ClockSetBackDoesNotPinHalfOpen(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	s := fold(p, fusebox.State{}, failed("12:00", 0), asks("12:01", "a", "12:02"))
+	s = fold(p, s, refused("11:00", 1, fusebox.ReasonProbing))
+	want(t, "probe within the lease", s.Decide(at("11:00:59")).Probe, false)
+	want(t, "probe after the lease", s.Decide(at("11:01")).Probe, true)
+}
+
+// Without the old clock nobody can tell how much of a cooldown is over, but a
+// clock that is ahead for a moment must not end it in the state.
+func TestI10FutureEvidenceMovesNoDeadline(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	s := fold(p, fusebox.State{}, failed("12:00", 0))
+	ahead := failed("13:00", s.Version)
+	ahead.Seen = at("12:00:30")
+	s = fold(p, s, ahead, throttledAhead())
+	want(t, "deadline", s.Until, at("12:01"))
+	want(t, "throttle", s.Throttled, at("12:00:45").Add(24*time.Hour))
+}
+
+// throttledAhead is a throttle of a day and more by a clock that is an hour ahead.
+func throttledAhead() fusebox.Event {
+	e := throttledUntil("13:00:45", "13:00")
+	e.Until = e.At.Add(24 * time.Hour)
+	e.Seen = at("12:00:45")
+	return e
+}
