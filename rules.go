@@ -278,7 +278,8 @@ func (s *State) tripIfMet(t time.Time, worked bool) {
 			window++
 		}
 	}
-	s.prune(t)
+	within, _ := s.Policy.horizon()
+	s.prune(s.latest(within, t))
 }
 
 // latest is the time at which a rule over this window is judged for an event of
