@@ -31,6 +31,9 @@ type Settings struct {
 	Guard  bool // false: neither circuit nor thrash; Policy has no rules then
 	Thrash bool // false: repeats of a failing call are not looked for
 
+	// Identify names the arguments that make a call what it is; none = all.
+	Identify []string
+
 	// Patterns are those of the file that had a say, from the least to the most
 	// exact; none = all is built in for the kind.
 	Patterns []string
@@ -50,30 +53,42 @@ type circuit struct {
 	path    string // in the file
 }
 
+// identity is an entry of thrash.identify:.
+type identity struct {
+	pattern   pattern
+	arguments []string
+}
+
 // maxCached bounds the circuits whose settings are kept; names come from callers.
 const maxCached = 10_000
 
 // circuits resolves settings. It is safe for concurrent use.
 type circuits struct {
-	entries []circuit // from the least to the most exact
+	entries    []circuit  // from the least to the most exact
+	identities []identity // likewise
 
 	mu     sync.RWMutex
 	cached map[string]Settings
 }
 
-func newCircuits(entries []circuit) *circuits {
+func newCircuits(entries []circuit, identities []identity) *circuits {
 	slices.SortStableFunc(entries, func(a, b circuit) int { return a.pattern.compare(b.pattern) })
-	return &circuits{entries: entries, cached: map[string]Settings{}}
+	slices.SortStableFunc(identities, func(a, b identity) int { return a.pattern.compare(b.pattern) })
+	return &circuits{entries: entries, identities: identities, cached: map[string]Settings{}}
 }
 
-// settings returns what holds for a canonical name, observe mode by default
-// being off.
+// settings puts on top of base what the file says of a canonical name.
 func (c *circuits) settings(name string, base Settings) Settings {
 	s := base
 	for i := range c.entries {
 		if e := &c.entries[i]; e.pattern.match(name) {
 			e.layer.apply(&s)
 			s.Patterns = append(s.Patterns, e.pattern.text)
+		}
+	}
+	for i := range c.identities {
+		if e := &c.identities[i]; e.pattern.match(name) {
+			s.Identify = e.arguments
 		}
 	}
 	if s.untripped || !s.Guard {
@@ -116,6 +131,7 @@ func (c *Config) resolve(circuit string) Settings {
 	base := builtin(fusebox.Kind(name))
 	base.Policy.Loaded = c.Loaded
 	base.Policy.Observe = c.Mode == ModeObserve
+	base.Thrash = !c.ThrashOff
 	return c.circuits.settings(name, base)
 }
 

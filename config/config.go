@@ -44,30 +44,17 @@ type Config struct {
 	Mode     Mode
 	Gateway  Listener
 	Admin    Listener
-	Thrash   Thrash
+	Thrash   fusebox.Thrash // its Texts are read by Load
 	Retry    fusebox.Retry
 	Backends []Backend // in the order of the file
 	Routes   []Route   // in the order of the file: the first that matches serves
 	MCP      MCP
 
+	ThrashOff bool // repeats of failing calls are not looked for, in any circuit
+
+	texts    string // file with templates of denials; "" = the built-in ones
 	circuits *circuits
 	at       map[string]Position
-}
-
-// Thrash says when a run that repeats a failing call is stopped.
-type Thrash struct {
-	Off                bool
-	Repeats            int           // failures of one exact call, at least 2
-	SameError          int           // failures of one tool with one error over varied arguments, at least 2; 0 = never
-	StopAfter          int           // ignored denials after which the run is stuck; 0 = never
-	StuckAfterFailures int           // failures in a row over all tools that make it stuck; 0 = never
-	Forget             time.Duration // a call that has not failed for so long is forgotten
-	Texts              string        // file with templates of the denials; "" = the built-in ones
-	Ignore             []string      // arguments that are noise besides the usual: names, or JSON pointers
-
-	// Identify names, by tool or pattern, the arguments that make the action;
-	// the others are noise.
-	Identify map[string][]string
 }
 
 // Dialect is the API that a backend speaks.
@@ -166,9 +153,9 @@ func Default() *Config {
 		Keep: 720 * time.Hour, Sync: SyncNever, Quorum: 2, Mode: ModeEnforce,
 		Gateway:  Listener{Listen: "127.0.0.1:4040"},
 		Admin:    Listener{Listen: "127.0.0.1:4041"},
-		Thrash:   Thrash{Repeats: 3, SameError: 6, StopAfter: 10, Forget: 10 * time.Minute},
+		Thrash:   fusebox.DefaultThrash(),
 		Retry:    fusebox.DefaultRetry(),
-		circuits: newCircuits(nil),
+		circuits: newCircuits(nil, nil),
 		at:       map[string]Position{},
 	}
 }
@@ -207,16 +194,31 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Thrash.Texts != "" {
-		c.Thrash.Texts = relativeTo(path, c.Thrash.Texts)
-		if _, err := os.Stat(c.Thrash.Texts); err != nil {
-			return nil, Errors{{Position: c.at["thrash.texts"], Path: "thrash.texts",
-				Problem: "want a file with templates, have " + shown(c.Thrash.Texts) + ", which cannot be read",
-				Do:      "a relative path starts where the configuration file is"}}
-		}
+	if err := c.readTexts(path); err != nil {
+		return nil, err
 	}
 	c.relativeSecrets(path)
 	return c, nil
+}
+
+// readTexts reads the templates of denials that the file names.
+func (c *Config) readTexts(file string) error {
+	if c.texts == "" {
+		return nil
+	}
+	path := relativeTo(file, c.texts)
+	bad := func(problem, do string) error {
+		return Errors{{Position: c.at["thrash.texts"], Path: "thrash.texts", Problem: problem, Do: do}}
+	}
+	b, err := read(path)
+	if err != nil {
+		return bad("want a file with templates, have "+shown(path)+", which cannot be read",
+			"a relative path starts where the configuration file is")
+	}
+	if c.Thrash.Texts, err = fusebox.ParseTexts(string(b)); err != nil {
+		return bad("want templates of denials: "+err.Error(), "mend "+path)
+	}
+	return nil
 }
 
 // read reads a regular file, and no more of it than Parse would look at.

@@ -73,8 +73,10 @@ func TestTheWholeFileIsRead(t *testing.T) {
 		{"mode", c.Mode, ModeEnforce},
 		{"gateway", c.Gateway, Listener{"127.0.0.1:4040", Secret{Env: "GATEWAY_TOKEN"}}},
 		{"admin", c.Admin, Listener{"127.0.0.1:4041", Secret{Env: "ADMIN_TOKEN"}}},
-		{"thrash", c.Thrash, Thrash{Repeats: 3, SameError: 6, StopAfter: 10, Forget: 10 * time.Minute, Texts: "denials.tmpl",
-			Ignore: []string{"request_id", "/meta/sent_at"}, Identify: map[string][]string{"tool/crm/lookup": {"/id"}}}},
+		{"thrash", c.Thrash, fusebox.Thrash{Repeats: 3, SameError: 6, StopAfter: 10, Struggling: 12, Forget: 10 * time.Minute,
+			Ignore: []string{"request_id", "/meta/sent_at"}}},
+		{"texts", c.texts, "denials.tmpl"},
+		{"identify", c.Settings("tool/crm/lookup").Identify, []string{"/id"}},
 		{"retry", c.Retry, fusebox.DefaultRetry()},
 		{"backends", c.Backends, []Backend{
 			{Name: "local", URL: "http://127.0.0.1:11434/v1", Dialect: OpenAI, Models: map[string]string{"*": "llama3.2"},
@@ -133,5 +135,16 @@ func TestLineEndsOfWindows(t *testing.T) {
 	c := parse(t, "quorum: 3\r\ncircuits:\r\n  tool/*: {guard: off}\r\n")
 	if c.Quorum != 3 || c.Settings("tool/x").Guard {
 		t.Errorf("have %+v", c)
+	}
+}
+
+func TestThrashIsReadAsTheRootPackageTakesIt(t *testing.T) {
+	c := parse(t, "thrash: {repeats: 4, same_error: 0, stop_after: 5, stuck_after_failures: 7, forget: 1m, ignore: [nonce]}")
+	want := fusebox.Thrash{Repeats: 4, StopAfter: 5, StuckAfterFailures: 7, Struggling: 12, Forget: time.Minute, Ignore: []string{"nonce"}}
+	if !reflect.DeepEqual(c.Thrash, want) {
+		t.Errorf("have %+v, want %+v", c.Thrash, want)
+	}
+	if err := c.Thrash.Validate(); err != nil {
+		t.Error(err)
 	}
 }

@@ -29,14 +29,18 @@ func TestFindAndLoad(t *testing.T) {
 	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "fusebox.yaml:1:17: thrash.texts") {
 		t.Errorf("a missing template file: %v", err)
 	}
-	write(t, "denials.tmpl", "")
+	write(t, "denials.tmpl", `{{define "opne"}}{{end}}`)
+	if _, err := Load(p); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "fusebox.yaml:1:17: thrash.texts: want templates") {
+		t.Errorf("a bad template file: %v", err)
+	}
+	write(t, "denials.tmpl", `{{define "open"}}Stop.{{end}}`)
 	write(t, "gateway.token", " token-of-the-gateway\n")
 	c, err := Load(filepath.Join(here, p))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Thrash.Texts != filepath.Join(here, "denials.tmpl") {
-		t.Errorf("texts: %s", c.Thrash.Texts)
+	if c.Thrash.Texts == nil {
+		t.Error("the texts were not read")
 	}
 	if v, err := c.Gateway.Token.Value(); v != "token-of-the-gateway" || err != nil {
 		t.Errorf("token: %q, %v", v, err)

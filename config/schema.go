@@ -18,6 +18,7 @@ const most = 100_000
 // config reads the whole file.
 func (d *decoder) config(n *node, c *Config) {
 	var entries []circuit
+	var identities []identity
 	var routes *node
 	d.object(n, keys{
 		"store":    func(n *node) { d.store(n, &c.Store) },
@@ -29,7 +30,7 @@ func (d *decoder) config(n *node, c *Config) {
 		"gateway":  func(n *node) { d.listener(n, &c.Gateway) },
 		"admin":    func(n *node) { d.listener(n, &c.Admin) },
 		"circuits": func(n *node) { entries = d.circuits(n) },
-		"thrash":   func(n *node) { d.thrash(n, &c.Thrash) },
+		"thrash":   func(n *node) { identities = d.thrash(n, c) },
 		"retry":    func(n *node) { d.retry(n, &c.Retry) },
 		"backends": func(n *node) { d.backends(n, c) },
 		"routes":   func(n *node) { routes = n },
@@ -38,7 +39,7 @@ func (d *decoder) config(n *node, c *Config) {
 	if routes != nil { // wherever it stands, backends come first
 		d.routes(routes, c, n)
 	}
-	c.circuits = newCircuits(entries)
+	c.circuits = newCircuits(entries, identities)
 	d.distinctAddresses(n, c)
 }
 
@@ -393,13 +394,15 @@ func (d *decoder) sorted(present map[string]*node) []keyed {
 	return out
 }
 
-func (d *decoder) thrash(n *node, t *Thrash) {
+// thrash reads when a run is going in circles, and what identifies its calls.
+func (d *decoder) thrash(n *node, c *Config) (identities []identity) {
 	if n.kind == text {
-		if t.Off = n.text == "off"; !t.Off {
+		if c.ThrashOff = n.text == "off"; !c.ThrashOff {
 			d.want(n, "a map, or off", "")
 		}
-		return
+		return nil
 	}
+	t := &c.Thrash
 	d.object(n, keys{
 		"repeats": func(n *node) {
 			if n.kind == number && (n.text == "1" || n.text == "0") {
@@ -418,14 +421,15 @@ func (d *decoder) thrash(n *node, t *Thrash) {
 		"stop_after":           func(n *node) { set(&t.StopAfter, d.whole(n, 0, most)) },
 		"stuck_after_failures": func(n *node) { set(&t.StuckAfterFailures, d.whole(n, 0, most)) },
 		"forget":               func(n *node) { set(&t.Forget, d.duration(n, time.Second)) },
-		"texts":                func(n *node) { set(&t.Texts, d.text(n, "the path of a file with templates")) },
+		"texts":                func(n *node) { set(&c.texts, d.text(n, "the path of a file with templates")) },
 		"ignore":               func(n *node) { t.Ignore = d.arguments(n) },
-		"identify":             func(n *node) { t.Identify = d.identify(n) },
+		"identify":             func(n *node) { identities = d.identify(n) },
 	})
+	return identities
 }
 
-func (d *decoder) identify(n *node) map[string][]string {
-	out := map[string][]string{}
+func (d *decoder) identify(n *node) []identity {
+	var out []identity
 	first := map[string]*node{}
 	d.entries(n, "a map of tools, as in tool/crm/lookup: [/id]", func(key, value *node) {
 		p, err := circuitPattern(key.text)
@@ -437,7 +441,7 @@ func (d *decoder) identify(n *node) map[string][]string {
 		default:
 			first[p.text] = key
 		}
-		out[p.text] = d.arguments(value)
+		out = append(out, identity{p, d.arguments(value)})
 	})
 	return out
 }

@@ -3,6 +3,8 @@
 package examples_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -119,11 +121,46 @@ func TestSlowSessionsAreNoFailuresOfTheBackend(t *testing.T) {
 	c.want(fusebox.Closed, "after five slow failures")
 }
 
-func TestRetryLoop(t *testing.T) {
+func TestRetryLoopOfOneCall(t *testing.T) {
 	cfg := load(t, "retry-loop.yaml")
-	if cfg.Thrash.Off || cfg.Thrash.Repeats != 3 {
-		t.Errorf("thrash: %+v, want three repeats", cfg.Thrash)
+	box, err := fusebox.New(fusebox.Config{Policy: cfg.Policy, Guard: cfg.Guard, Thrash: cfg.Thrash, Retry: cfg.Retry})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer box.Close(t.Context())
+	tool, err := box.Circuit("tool/crm/lookup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := box.Run("ticket-1")
+	reached := 0
+	lookup := func(customer, second int) error {
+		args := map[string]any{"customer_id": customer, "timestamp": second}
+		_, err := fusebox.Call(t.Context(), run, tool, args, func(context.Context) (string, error) {
+			reached++
+			return "", fusebox.Reject(errors.New("no such customer"))
+		})
+		return err
+	}
+	for second := range 8 {
+		err := lookup(4521, second)
+		if denied := errors.Is(err, fusebox.ErrThrash); denied != (second >= 3) {
+			t.Errorf("call %d: %v", second+1, err)
+		}
+	}
+	if reached != 3 {
+		t.Errorf("%d calls reached the CRM, want 3", reached)
+	}
+	if phase := tool.Status().Phase; phase != fusebox.Closed {
+		t.Errorf("the circuit is %v: it never opens for a wrong plan", phase)
+	}
+	if err := lookup(4522, 9); errors.Is(err, fusebox.ErrThrash) {
+		t.Errorf("another customer: %v", err)
+	}
+}
+
+func TestRetryLoopOfAToolThatIsDown(t *testing.T) {
+	cfg := load(t, "retry-loop.yaml")
 	fail := func(c *circuit, second int, call string) {
 		c.fold(fusebox.Event{At: at(9, 0).Add(time.Duration(second) * time.Second), Outcome: fusebox.Failure,
 			Class: fusebox.ClassServer, Run: "run-1", Call: call})
@@ -133,7 +170,7 @@ func TestRetryLoop(t *testing.T) {
 	for i := range 8 {
 		fail(same, i, "lookup(4521)")
 	}
-	same.want(fusebox.Closed, "after one call failed eight times") // for thrash to stop, not for the circuit
+	same.want(fusebox.Closed, "after one call failed eight times") // one piece of evidence
 
 	c := newCircuit(t, cfg, "tool/crm/lookup")
 	fail(c, 0, "lookup(4521)")

@@ -9,12 +9,8 @@ import (
 // newBox makes the box that the configuration describes, with policies that
 // are its own or come from it.
 func (a *app) newBox(c *config.Config, policy func(circuit string) fusebox.Policy, store fusebox.Store) (*fusebox.Box, error) {
-	rules, err := c.Thrash.Rules()
-	if err != nil {
-		return nil, &exitError{exitConfig, err}
-	}
 	box, err := fusebox.New(fusebox.Config{
-		Policy: policy, Guard: c.Guard, Thrash: rules, Retry: c.Retry,
+		Policy: policy, Guard: c.Guard, Thrash: c.Thrash, Retry: c.Retry,
 		Store: store, Worker: workerName(c), Observe: c.Mode == config.ModeObserve, Logger: a.log,
 	})
 	if err != nil {
