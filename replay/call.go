@@ -21,7 +21,16 @@ type call struct {
 	circuit int32
 	outcome fusebox.Outcome
 	class   uint8 // index into fusebox.Classes, plus 1; 0 = none of them
+	mark    mark
 }
+
+// mark says that a record tells of a call that another one tells of too.
+type mark uint8
+
+const (
+	overdue mark = 1 << iota // it was counted as failed before its end
+	late                     // it had no vote: where it was counted before, this is its end
+)
 
 // compareStarts orders calls by start and, at one instant, as the log sorted by
 // `at` does.

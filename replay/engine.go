@@ -68,8 +68,8 @@ func (e *engine) start(c *call) error {
 		return nil
 	}
 	k.summary.admit(c.outcome)
-	if overdue := k.state.Policy.Overdue; overdue > 0 && c.elapsed() > overdue {
-		f.report, f.overdue = c.start+int64(overdue), true
+	if limit := k.state.Policy.Overdue; limit > 0 && c.elapsed() > limit {
+		f.report, f.overdue = c.start+int64(limit), true
 	}
 	if f.report == c.start {
 		return e.report(&f)

@@ -89,7 +89,7 @@ func TestFleetPropagationLetsCallsThrough(t *testing.T) {
 
 func TestFleetJitterSpreadsProbes(t *testing.T) {
 	f := workers(t, nil)
-	f.Replicas, f.Rate = 1000, 10
+	f.Replicas, f.Rate = 200, 10
 	together := f.Simulate().ProbesPeak
 	f.Policy.Cooldown.Jitter = 0.5
 	if spread := f.Simulate().ProbesPeak; spread*4 > together {

@@ -184,7 +184,7 @@ func seedFor(seed uint64, name string) uint64 {
 func (r *record) call(line int64, circuit int32) call {
 	c := call{
 		end: r.at, last: r.at, line: line, exact: r.exact, n: 1,
-		circuit: circuit, outcome: r.outcome, class: r.class,
+		circuit: circuit, outcome: r.outcome, class: r.class, mark: r.mark,
 	}
 	if r.outcome == fusebox.Success && r.n > 1 {
 		c.n = r.n
@@ -206,13 +206,13 @@ func (l *Log) Replay() (Report, error) {
 	if err := l.sorter.sorted(); err != nil {
 		return Report{}, err
 	}
-	calls, err := unfold(&l.sorter)
+	all, err := unfold(&joined{calls: &l.sorter})
 	if err != nil {
 		return Report{}, err
 	}
 	var done int64
 	for {
-		c, more, err := calls.next()
+		c, more, err := all.next()
 		if err != nil {
 			return Report{}, err
 		}

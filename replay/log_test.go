@@ -221,6 +221,23 @@ func TestReplay(t *testing.T) {
 `,
 		},
 		{
+			"a call that was counted before its end and the record of its end are one call",
+			[]string{"streak=2"}, cooldown(time.Minute),
+			lines(`00:05 failure 5000 "overdue":true`, `00:05 success 5000`, `00:05 failure 4000 "overdue":true`, `00:09 success 9000 "late":true`,
+				`00:10 failure 9000 "late":true`, `00:11 failure 1000 "late":true`),
+			`{"at":"2026-01-01T00:00:11Z","circuit":"c","from":"closed","to":"open","version":1,"failures":2}
+{"summary":{"circuit":"c","calls":4,"admitted":4,"denied":0,"failures_seen":2,"failures_spared":0,"successes_denied":0,"opened":1,"probes":0,"probes_failed":0,"malformed":0}}
+`,
+		},
+		{
+			"a call that was counted before its end, and whose end nobody saw",
+			[]string{"streak=2"}, cooldown(time.Minute),
+			lines(`00:05 failure 5000 "overdue":true`, `00:06 failure 5000 "overdue":true`, `00:09 success 8000`),
+			`{"at":"2026-01-01T00:00:06Z","circuit":"c","from":"closed","to":"open","version":1,"failures":2}
+{"summary":{"circuit":"c","calls":3,"admitted":3,"denied":0,"failures_seen":2,"failures_spared":0,"successes_denied":0,"opened":1,"probes":0,"probes_failed":0,"malformed":0}}
+`,
+		},
+		{
 			"of: the failures lie among the last results since the circuit closed",
 			[]string{"count=2,of=3,within=60s"}, cooldown(time.Second),
 			lines("00:01 failure", "00:02 success", "00:03 canceled", "00:04 success", "00:05 failure", "00:06 rejected", "00:07 failure"),

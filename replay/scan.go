@@ -17,6 +17,7 @@ type record struct {
 	circuit   []byte // as spelled
 	outcome   fusebox.Outcome
 	class     uint8
+	mark      mark
 }
 
 // scanner reads lines of the log faster than fusebox.ParseEvent, several times
@@ -88,7 +89,11 @@ func (s *scanner) scan(line []byte, r *record) (sure bool) {
 			ok = s.text()
 		case "attempts", "v", "version", "failures":
 			_, ok = s.natural()
-		case "late", "overdue", "pick", "last_resort", "observed":
+		case "late":
+			ok = s.flag(&r.mark, late)
+		case "overdue":
+			ok = s.flag(&r.mark, overdue)
+		case "pick", "last_resort", "observed":
 			ok = s.word("true") || s.word("false")
 		case "kind", "until", "from", "to":
 			ok = false
@@ -120,6 +125,12 @@ func recordOf(e *fusebox.Event) record {
 	}
 	if !e.Since.IsZero() {
 		r.since = e.Since.UnixNano()
+	}
+	if e.Late {
+		r.mark |= late
+	}
+	if e.Overdue {
+		r.mark |= overdue
 	}
 	return r
 }
@@ -184,6 +195,16 @@ func (s *scanner) word(w string) bool {
 		return true
 	}
 	return false
+}
+
+// flag reads a truth value.
+func (s *scanner) flag(to *mark, m mark) bool {
+	*to &^= m
+	if s.word("true") {
+		*to |= m
+		return true
+	}
+	return s.word("false")
 }
 
 // plain reads a string of ASCII without escapes.

@@ -13,6 +13,9 @@ import (
 	"github.com/fusebox-go/fusebox"
 )
 
+// calls is a sequence of calls: next returns one, or that there are no more.
+type calls interface{ next() (call, bool, error) }
+
 // sorter returns calls in the order of their starts. It keeps room of them in
 // memory; when that is full they go to a temporary file as one sorted piece,
 // and the pieces are merged at the end.
@@ -28,7 +31,7 @@ type sorter struct {
 // piece is a sorted sequence of calls: what is in memory, or part of the file.
 type piece struct {
 	head call
-	rest interface{ next() (call, bool, error) }
+	rest calls
 }
 
 func (s *sorter) add(c call) error {
@@ -56,7 +59,7 @@ func (s *sorter) sorted() error {
 	return s.merge(&kept{s.calls})
 }
 
-func (s *sorter) merge(rest interface{ next() (call, bool, error) }) error {
+func (s *sorter) merge(rest calls) error {
 	head, more, err := rest.next()
 	if more {
 		s.merged.push(piece{head, rest})
@@ -145,7 +148,7 @@ func (k *kept) next() (call, bool, error) {
 type spilled struct {
 	in     *bufio.Reader
 	before call
-	fixed  [10]byte
+	fixed  [11]byte
 }
 
 // appendCall appends c, as differences from the call before where those are small.
@@ -156,7 +159,7 @@ func appendCall(b []byte, before, c *call) []byte {
 	b = binary.AppendVarint(b, c.line-before.line)
 	b = binary.AppendVarint(b, c.n)
 	b = binary.AppendVarint(b, int64(c.circuit))
-	b = append(b, byte(c.outcome), c.class)
+	b = append(b, byte(c.outcome), c.class, byte(c.mark))
 	return binary.LittleEndian.AppendUint64(b, c.exact)
 }
 
@@ -182,8 +185,8 @@ func (s *spilled) next() (call, bool, error) {
 	c.line = s.before.line + numbers[3]
 	c.n = numbers[4]
 	c.circuit = int32(numbers[5])
-	c.outcome, c.class = fusebox.Outcome(s.fixed[0]), s.fixed[1]
-	c.exact = binary.LittleEndian.Uint64(s.fixed[2:])
+	c.outcome, c.class, c.mark = fusebox.Outcome(s.fixed[0]), s.fixed[1], mark(s.fixed[2])
+	c.exact = binary.LittleEndian.Uint64(s.fixed[3:])
 	s.before = c
 	return c, true, nil
 }

@@ -3,7 +3,7 @@ package replay
 // unfolded hands out calls in the order of their starts, each run of successes
 // as the calls that it stands for.
 type unfolded struct {
-	records interface{ next() (call, bool, error) } // in the order of their first starts
+	records calls // in the order of their first starts
 	ahead   call
 	more    bool // ahead is set
 	runs    heap[run]
@@ -14,7 +14,7 @@ type run struct {
 	first, at call
 }
 
-func unfold(records interface{ next() (call, bool, error) }) (*unfolded, error) {
+func unfold(records calls) (*unfolded, error) {
 	u := &unfolded{records: records}
 	u.runs.before = func(a, b *run) bool { return compareStarts(&a.at, &b.at) < 0 }
 	return u, u.advance()
