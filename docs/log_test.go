@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/filestore"
 )
 
 // lineSchema is evidence.schema.json.
@@ -96,22 +98,41 @@ func boolean[V any](m map[string]V) map[string]bool {
 
 func sorted(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
 
-// What a box tells while a dependency fails, is probed and comes back, and an
-// operator interferes, is as the schema says.
+// The log of a dependency that fails, is probed and comes back, and with which
+// an operator interferes, is as the schema says.
 func TestSchemaOfALife(t *testing.T) {
 	_, schema := lineSchema(t)
-	policy := fusebox.DefaultPolicy("tool")
-	policy.Cooldown = fusebox.Cooldown{}
-	box, err := fusebox.New(fusebox.Config{Policy: func(string) fusebox.Policy { return policy }, Worker: "laptop"})
+	dir := t.TempDir()
+	live(t, dir)
+	log, err := os.ReadFile(filepath.Join(dir, "tool+crm+lookup.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
-	box.OnEvidence(func(e fusebox.Event) { lines = append(lines, string(e.AppendJSON(nil))) })
-	box.OnTransition(func(tr fusebox.Transition) {
-		e := tr.Event()
-		lines = append(lines, string(e.AppendJSON(nil)))
-	})
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	if len(lines) < 10 {
+		t.Errorf("%d lines, want at least 10", len(lines))
+	}
+	for _, line := range lines {
+		if err := validate(schema, line); err != nil {
+			t.Errorf("%v\n%s", err, line)
+		}
+	}
+}
+
+// live leaves the log of such a life in dir.
+func live(t *testing.T, dir string) {
+	t.Helper()
+	store, err := filestore.Open(filestore.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	policy := fusebox.DefaultPolicy("tool")
+	policy.Cooldown = fusebox.Cooldown{}
+	box, err := fusebox.New(fusebox.Config{Policy: func(string) fusebox.Policy { return policy }, Worker: "laptop", Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
 	circuit, err := box.Circuit("tool/crm/lookup")
 	if err != nil {
 		t.Fatal(err)
@@ -135,14 +156,6 @@ func TestSchemaOfALife(t *testing.T) {
 	circuit.Reset("all is well")
 	if err := box.Close(context.Background()); err != nil {
 		t.Fatal(err)
-	}
-	if len(lines) < 10 {
-		t.Errorf("%d lines, want at least 10", len(lines))
-	}
-	for _, line := range lines {
-		if err := validate(schema, line); err != nil {
-			t.Errorf("%v\n%s", err, line)
-		}
 	}
 }
 
