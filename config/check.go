@@ -80,8 +80,9 @@ func (k *checker) warn(path, problem, do string) {
 }
 
 func (k *checker) circuit(e *circuit) {
-	kind := fusebox.Kind(e.pattern.text)
-	if e.layer.trip != nil && onlyStreaks(*e.layer.trip) && (kind == "session" || k.c.Store.Shared()) {
+	// Each session is a process of its own, so that several report to a circuit.
+	sessions := fusebox.Kind(e.pattern.text) == "session" || e.pattern.match("session/any")
+	if e.layer.trip != nil && onlyStreaks(*e.layer.trip) && (sessions || k.c.Store.Shared()) {
 		k.warn(e.path+".trip", "a streak over several workers counts the order in which their calls end: one success between two failures resets it",
 			"use failures in a window instead, or beside it: {count: 3, within: 60m}, or at high rates {count: 5, of: 10, within: 60s}")
 	}

@@ -12,6 +12,7 @@ func TestCheckWarns(t *testing.T) {
 	backend := "backends: {x: {url: http://a/v1, dialect: openai%}}\nroutes: [{match: '*', backends: [x]}]\n"
 	for _, test := range []struct{ name, text, at, message string }{
 		{"a streak over sessions", "circuits: {session/*: {trip: [{streak: 3}]}}", "1:30", "use failures in a window instead"},
+		{"a streak over all, sessions too", "circuits: {'*': {trip: [{streak: 3}]}}", "1:24", "use failures in a window instead"},
 		{"a streak in a fleet", "store: redis://h\ncircuits: {model/*: {trip: [{streak: 3}]}}", "2:28", "counts the order in which their calls end"},
 		{"no rest by calls", "circuits: {tool/*: {cooldown: {calls: 0}}}", "1:39", "say 1 or more"},
 		{"no rest by time", "circuits: {tool/*: {cooldown: {after: 0s}}}", "1:39", "no cooldown"},

@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // Where a local Ollama listens, and the paid providers with the variables that
 // hold their keys.
 const ollamaURL = "http://127.0.0.1:11434"
@@ -23,7 +25,7 @@ func Discover(env func(string) string, reachable func(url string) bool) *Config 
 		c.Backends = append(c.Backends, Backend{Name: "ollama", URL: ollamaURL + "/v1", Dialect: OpenAI})
 	}
 	for _, p := range providers {
-		if env(p.variable) != "" {
+		if strings.TrimSpace(env(p.variable)) != "" {
 			c.Backends = append(c.Backends, Backend{Name: p.name, URL: p.url, Dialect: p.dialect, Key: Secret{Env: p.variable}})
 		}
 	}

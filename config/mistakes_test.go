@@ -148,6 +148,18 @@ routes:
 	}
 }
 
+func TestMistakesBelowALongNameAreFound(t *testing.T) {
+	name := strings.Repeat("a/", 98) + "*"
+	_, err := Parse("f.yaml", []byte("circuits: {"+name+": {cooldown: {after: 30s, calls: 2}}}"))
+	if err == nil || !strings.Contains(err.Error(), "have both") {
+		t.Errorf("have %v", err)
+	}
+	_, err = Parse("f.yaml", []byte("circuits: {"+name+": {cooldown: {after: 30s, max: 2s}}}"))
+	if err == nil || !strings.Contains(err.Error(), "f.yaml:1:240: ") {
+		t.Errorf("have %v", err)
+	}
+}
+
 func TestSecretsAreNeverShown(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for name, text := range map[string]string{

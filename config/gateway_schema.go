@@ -1,0 +1,248 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// segment reads a name that becomes one segment of circuits' names.
+func (d *decoder) segment(n *node, what string) string {
+	name, err := fusebox.CanonicalName(n.text)
+	var refused *fusebox.NameError
+	switch {
+	case errors.As(err, &refused):
+		d.fail(n, "want "+what+", have one that "+refused.Reason, "")
+	case strings.ContainsAny(name, "/*"):
+		d.fail(n, "want "+what+" without / and *, have "+shown(n.text), "it becomes one segment of circuits' names")
+	case len(name) > 64:
+		d.fail(n, "want "+what+" of at most 64 bytes, have a longer one", "")
+	}
+	return name
+}
+
+func (d *decoder) backends(n *node, c *Config) {
+	first := map[string]*node{}
+	d.entries(n, "a map of backends by name", func(key, value *node) {
+		name := d.segment(key, "a backend's name")
+		if before := first[name]; before != nil {
+			d.duplicate(key, before)
+		} else {
+			first[name] = key
+		}
+		b := Backend{Name: name, path: value.path}
+		d.backend(value, &b)
+		c.Backends = append(c.Backends, b)
+	})
+}
+
+func (d *decoder) backend(n *node, b *Backend) {
+	present := d.object(n, keys{
+		"url":     func(n *node) { set(&b.URL, d.backendURL(n)) },
+		"dialect": func(n *node) { set((*string)(&b.Dialect), d.choice(n, string(OpenAI), string(Anthropic))) },
+		"key": func(n *node) {
+			if n.kind == text && n.text == "client" {
+				b.ClientKey = true
+				return
+			}
+			d.secret(n, &b.Key, "client (the client's own)")
+		},
+		"models": func(n *node) { b.Models = d.models(n) },
+		"timeouts": func(n *node) {
+			limit := func(to *time.Duration) func(*node) {
+				return func(n *node) { set(to, d.duration(n, time.Millisecond)) }
+			}
+			t := &b.Timeouts
+			d.object(n, keys{"connect": limit(&t.Connect), "headers": limit(&t.Headers),
+				"first_token": limit(&t.FirstToken), "idle": limit(&t.Idle), "total": limit(&t.Total)})
+		},
+	})
+	if n.kind != mapping && n.kind != null {
+		return
+	}
+	d.required(n, present, "url", `say where it is: url: "http://127.0.0.1:11434/v1"`)
+	d.required(n, present, "dialect", "say which API it speaks: dialect: openai, or anthropic")
+}
+
+// paths of the dialects, which a backend's URL must end before.
+var dialectPaths = []string{"/chat/completions", "/completions", "/responses", "/embeddings", "/models", "/messages", "/messages/count_tokens"}
+
+// url reads the address of an HTTP server. A password in it is never shown.
+func (d *decoder) url(n *node) *string {
+	s := d.text(n, "a URL such as https://api.example.com/v1")
+	if s == nil {
+		return nil
+	}
+	u, err := url.Parse(*s)
+	problem, do := "", ""
+	switch {
+	case err != nil:
+		problem, do = "want a URL such as https://api.example.com/v1, have something that is none", ""
+	case u.User != nil:
+		problem, do = "want a URL without a user and password, have one with them", "name the secret with key: {env: NAME}"
+	case u.Scheme != "http" && u.Scheme != "https":
+		problem, do = "want a URL that begins with http:// or https://, have "+shown(*s), ""
+	case u.Hostname() == "":
+		problem, do = "want a URL with a host, have "+shown(*s), ""
+	case u.RawQuery != "" || u.Fragment != "":
+		problem, do = "want a URL without ? and #, have one with them", "leave that part out"
+	case !validPort(u):
+		problem, do = "want a port from 1 to 65535, have "+shown(u.Port()), ""
+	}
+	if problem != "" {
+		d.fail(n, problem, do)
+		return nil
+	}
+	return s
+}
+
+// backendURL reads a URL that the dialect's own paths are added to.
+func (d *decoder) backendURL(n *node) *string {
+	s := d.url(n)
+	if s == nil {
+		return nil
+	}
+	trimmed := strings.TrimRight(*s, "/")
+	for _, p := range dialectPaths {
+		if strings.HasSuffix(trimmed, p) {
+			d.fail(n, "want a URL that ends where the dialect's paths begin, have one that ends with "+p, "leave "+p+" out")
+			return nil
+		}
+	}
+	return &trimmed
+}
+
+func validPort(u *url.URL) bool {
+	host := u.Host
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		l := Listener{Listen: "127.0.0.1" + host[i:]}
+		return l.Validate() == nil && host[i:] != ":0"
+	}
+	return true
+}
+
+func (d *decoder) models(n *node) map[string]string {
+	out := map[string]string{}
+	d.entries(n, `a map of model names, as in {"*": llama3.2}`, func(key, value *node) {
+		if key.text == "" || strings.Contains(key.text, "**") {
+			d.fail(key, "want a model's name or pattern, have "+shown(key.text), "one * stands for any text")
+			return
+		}
+		if name := d.text(value, "a model's name"); name != nil {
+			out[key.text] = *name
+		}
+	})
+	return out
+}
+
+func (d *decoder) routes(n *node, c *Config, root *node) {
+	first := map[string]*node{}
+	d.list(n, `a list of routes, as in [{match: "*", backends: [local]}]`, func(item *node) {
+		r := Route{Answers: AnswersPass}
+		present := d.object(item, keys{
+			"match": func(n *node) {
+				set(&r.Match, d.text(n, "a model's name or pattern"))
+				if strings.Contains(r.Match, "**") {
+					d.fail(n, "want a model's name or pattern, have "+shown(n.text), "one * stands for any text")
+				}
+				if before := first[r.Match]; before != nil && r.Match != "" {
+					d.duplicate(n, before)
+				}
+				first[r.Match] = n
+			},
+			"backends": func(n *node) { r.Backends = d.routeBackends(n, c) },
+			"answers": func(n *node) {
+				set((*string)(&r.Answers), d.choice(n, string(AnswersPass), string(AnswersWhole), string(AnswersSplice)))
+			},
+		})
+		if item.kind == mapping || item.kind == null {
+			d.required(item, present, "match", `say which models it serves: match: "*"`)
+			d.required(item, present, "backends", "name them, most wanted first: backends: [local, paid]")
+		}
+		c.Routes = append(c.Routes, r)
+	})
+}
+
+// routeBackends reads the backends of a route: each known, each once.
+func (d *decoder) routeBackends(n *node, c *Config) []string {
+	var known, out []string
+	for _, b := range c.Backends {
+		known = append(known, b.Name)
+	}
+	ok := d.list(n, "a list of backends", func(item *node) {
+		s := d.text(item, "a backend's name")
+		if s == nil {
+			return
+		}
+		name, _ := fusebox.CanonicalName(*s)
+		switch {
+		case !slices.Contains(known, name):
+			do := didYouMean(*s, known)
+			if do == "" {
+				do = "describe it under backends:"
+			}
+			d.fail(item, "want one of the backends ("+strings.Join(known, ", ")+"), have "+shown(*s), do)
+		case slices.Contains(out, name):
+			d.fail(item, "want each backend once in a route, have "+shown(*s)+" again", "leave it out: retries are said with retry:")
+		default:
+			out = append(out, name)
+		}
+	})
+	if ok && len(n.items) == 0 {
+		d.want(n, "at least one backend", "name them, most wanted first: backends: [local, paid]")
+	}
+	return out
+}
+
+func (d *decoder) mcp(n *node, c *Config) {
+	d.object(n, keys{"servers": func(n *node) {
+		first := map[string]*node{}
+		d.entries(n, "a map of servers by name", func(key, value *node) {
+			name := d.segment(key, "a server's name")
+			if before := first[name]; before != nil {
+				d.duplicate(key, before)
+			} else {
+				first[name] = key
+			}
+			s := Server{Name: name, path: value.path}
+			d.server(value, &s)
+			c.MCP.Servers = append(c.MCP.Servers, s)
+		})
+	}})
+}
+
+func (d *decoder) server(n *node, s *Server) {
+	present := d.object(n, keys{
+		"command": func(n *node) {
+			if d.list(n, "a list: the program and its arguments", func(item *node) {
+				if item.kind == text {
+					s.Command = append(s.Command, item.text)
+					return
+				}
+				d.text(item, "an argument")
+			}) && (len(n.items) == 0 || n.items[0].text == "") {
+				d.want(n, "a program and its arguments", "")
+			}
+		},
+		"url":    func(n *node) { set(&s.URL, d.url(n)) },
+		"listen": func(n *node) { set(&s.Listen, d.text(n, "host:port")) },
+		"token":  func(n *node) { d.secret(n, &s.Token) },
+	})
+	if n.kind != mapping && n.kind != null {
+		return
+	}
+	d.address(present, &s.Listener)
+	command, address := present["command"] != nil, present["url"] != nil
+	switch {
+	case command && address:
+		d.fail(n, "want a command or a url, have both", "leave one of them out")
+	case !command && !address:
+		d.fail(n, "want a command or a url, have neither", "say command: [program, argument] or url: http://…")
+	case command && present["listen"] != nil:
+		d.fail(present["listen"], "want no listen beside a command", "leave it out: a command is spoken to by its standard input and output")
+	}
+}
