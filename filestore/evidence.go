@@ -181,11 +181,15 @@ func (s *Store) Inspect(ctx context.Context, circuit string) (Report, error) {
 }
 
 // Unreported returns the starts of guarded processes since a time, of which no
-// later evidence tells: of the same lease, or else of the same run and worker.
+// later evidence tells: of the same call, or else the same lease, or the same
+// run and worker.
 func (s *Store) Unreported(ctx context.Context, circuit string, since time.Time) ([]fusebox.Event, error) {
-	type process struct{ lease, run, worker string }
+	type process struct{ call, lease, run, worker string }
 	of := func(e *fusebox.Event) process {
-		if e.Lease != "" {
+		switch {
+		case e.Call != "":
+			return process{call: e.Call}
+		case e.Lease != "":
 			return process{lease: e.Lease}
 		}
 		return process{run: e.Run, worker: e.Worker}

@@ -70,6 +70,9 @@ tells the caller what to do instead.`,
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	root.AddCommand(
 		a.upCommand(),
+		a.runCommand(),
+		a.pickCommand(),
+		a.recordCommand(),
 		a.doctorCommand(),
 		a.statusCommand(),
 		a.whyCommand(),

@@ -1,0 +1,24 @@
+package session
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+)
+
+// child is the process. A console sends its signals to every process in it, so
+// there is nothing to pass on.
+type child struct{ cmd *exec.Cmd }
+
+func newChild(cmd *exec.Cmd) *child { return &child{cmd} }
+
+func (c *child) notify(signals chan<- os.Signal) { signal.Notify(signals, os.Interrupt) }
+func (c *child) pass(os.Signal)                  {}
+func (c *child) end()                            { c.kill() }
+
+// kill ends the child. It may have ended already: that is no matter.
+func (c *child) kill() { _ = c.cmd.Process.Kill() }
+
+func ends(s os.Signal) bool { return s == os.Interrupt }
+
+func exitCode(s *os.ProcessState) int { return s.ExitCode() }
