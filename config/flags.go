@@ -47,7 +47,9 @@ func BarePolicy() fusebox.Policy {
 	}
 }
 
-// Register adds the flags to fs. It is to be called once.
+// Register adds the flags to fs. It is to be called once. A flag that is not
+// given leaves what is below it, which differs by command and circuit; so none
+// has a default of its own.
 func (f *PolicyFlags) Register(fs *pflag.FlagSet) {
 	f.set = fs
 	fs.StringArrayVar(&f.trip, "trip", nil, "`RULE` that opens the circuit, any of several: streak=3 | count=3,within=60m | "+
@@ -59,10 +61,10 @@ func (f *PolicyFlags) Register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.cooldown, "cooldown", 0, "how long it stays open")
 	fs.IntVar(&f.cooldownCalls, "cooldown-calls", 0, "how many refused calls it stays open for, instead of a time")
 	fs.Float64Var(&f.jitter, "jitter", 0, "share of the cooldown that is added at random, 0 to 1")
-	fs.Float64Var(&f.growth, "growth", 1, "factor of the cooldown after each failed probe")
+	fs.Float64Var(&f.growth, "growth", 0, "factor of the cooldown after each failed probe; 1 = none")
 	fs.DurationVar(&f.cooldownMax, "cooldown-max", 0, "longest cooldown")
-	fs.IntVar(&f.probes, "probes", 1, "probes at once")
-	fs.IntVar(&f.closeAfter, "close-after", 1, "successful probes that close it")
+	fs.IntVar(&f.probes, "probes", 0, "probes at once, at least 1")
+	fs.IntVar(&f.closeAfter, "close-after", 0, "successful probes that close it, at least 1")
 	fs.DurationVar(&f.probeLease, "probe-lease", 0, "after which a probe that has not reported is void; 0 = never")
 	fs.IntVar(&f.probeAttempts, "probe-attempts", 0, "attempts of a probe; 0 = as many as a normal call")
 }
