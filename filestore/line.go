@@ -26,7 +26,7 @@ func (l *line) blank() bool { return len(l.text) == 0 && !l.tooLong }
 // whatever r holds.
 func lines(r io.Reader, start int64) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
-		in := bufio.NewReaderSize(r, 64<<10)
+		in := bufio.NewReaderSize(r, 16<<10)
 		var kept []byte
 		l := line{start: start, end: start}
 		for {
@@ -35,7 +35,7 @@ func lines(r io.Reader, start int64) iter.Seq2[line, error] {
 			switch {
 			case l.tooLong:
 			case len(kept)+len(part) > fusebox.MaxLine+1:
-				l.tooLong, kept = true, nil
+				l.tooLong, l.text, kept = true, nil, nil
 			case err == nil && len(kept) == 0:
 				l.text = part
 			default:

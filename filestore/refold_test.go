@@ -103,7 +103,7 @@ func (w *workshop) event() fusebox.Event {
 
 func (w *workshop) events() []fusebox.Event {
 	var events []fusebox.Event
-	for range rapid.SampledFrom([]int{1, 1, 1, 2, 5, 90}).Draw(w.T, "events") {
+	for range rapid.SampledFrom([]int{1, 1, 1, 1, 1, 1, 2, 2, 5, 80}).Draw(w.T, "events") {
 		events = append(events, w.event())
 	}
 	return events
