@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -39,7 +38,7 @@ func (a *app) eventsCommand() *cobra.Command {
 			defer store.Close()
 			r := &eventReader{store: store, since: from, only: names, seen: map[string]int{}}
 			if !follow {
-				return a.printNews(c.Context(), r)
+				return a.printUnseen(c.Context(), r)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -75,9 +74,8 @@ type eventReader struct {
 	malformed int
 }
 
-// news returns the events that came since it was last called, in the order of
-// their times.
-func (r *eventReader) news(ctx context.Context) ([]fusebox.Event, error) {
+// unseen lists the circuits that were not read yet.
+func (r *eventReader) unseen(ctx context.Context) ([]string, error) {
 	names := r.only
 	if len(names) == 0 {
 		for name, err := range r.store.Circuits(ctx) {
@@ -87,8 +85,17 @@ func (r *eventReader) news(ctx context.Context) ([]fusebox.Event, error) {
 			names = append(names, name)
 		}
 	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, seen := r.seen[name]
+		return seen
+	}), nil
+}
+
+// news returns the circuits' events that came since they were last read, in
+// the order of their times.
+func (r *eventReader) news(ctx context.Context, circuits ...string) ([]fusebox.Event, error) {
 	var events []fusebox.Event
-	for _, name := range names {
+	for _, name := range circuits {
 		more, err := r.newsOf(ctx, name)
 		if err != nil {
 			return nil, err
@@ -100,6 +107,14 @@ func (r *eventReader) news(ctx context.Context) ([]fusebox.Event, error) {
 }
 
 func (r *eventReader) newsOf(ctx context.Context, circuit string) ([]fusebox.Event, error) {
+	if len(r.only) > 0 && !slices.Contains(r.only, circuit) {
+		return nil, nil
+	}
+	if _, seen := r.seen[circuit]; !seen { // from now on the store watches it
+		if _, err := r.store.Apply(ctx, circuit, fusebox.Policy{}); err != nil {
+			return nil, err
+		}
+	}
 	var events []fusebox.Event
 	read := 0
 	for e, err := range r.store.Evidence(ctx, circuit, r.since) {
@@ -134,8 +149,9 @@ func isNews(e *fusebox.Event) bool {
 	return false
 }
 
-func (a *app) printNews(ctx context.Context, r *eventReader) error {
-	events, err := r.news(ctx)
+// printNews prints what is new in the named circuits' logs.
+func (a *app) printNews(ctx context.Context, r *eventReader, circuits ...string) error {
+	events, err := r.news(ctx, circuits...)
 	if err != nil {
 		return err
 	}
@@ -151,40 +167,59 @@ func (a *app) printNews(ctx context.Context, r *eventReader) error {
 	return nil
 }
 
+// printUnseen prints the news of the circuits that were not read yet.
+func (a *app) printUnseen(ctx context.Context, r *eventReader) error {
+	circuits, err := r.unseen(ctx)
+	if err != nil {
+		return err
+	}
+	return a.printNews(ctx, r, circuits...)
+}
+
+// newCircuitsEvery is how often following looks for circuits that are new.
+const newCircuitsEvery = time.Second
+
 // followEvents prints what is there, then what comes, until ctx ends.
 func (a *app) followEvents(ctx context.Context, r *eventReader) error {
-	changed := make(chan struct{}, 1)
-	watchCtx, stop := context.WithCancel(ctx)
-	watched := make(chan error, 1)
+	if err := a.printUnseen(ctx, r); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	changed, watched := make(chan string), make(chan error, 1)
 	go func() {
-		watched <- r.store.Watch(watchCtx, func(string, fusebox.State) {
+		watched <- r.store.Watch(ctx, func(circuit string, _ fusebox.State) {
 			select {
-			case changed <- struct{}{}:
-			default: // a look is due already
+			case changed <- circuit:
+			case <-ctx.Done():
 			}
 		})
 	}()
-	defer func() {
-		stop()
-		<-watched
-	}()
+	err := a.follow(ctx, r, changed, watched)
+	stopped := ctx.Err() != nil
+	stop()
+	if stopped {
+		return nil // somebody has seen enough
+	}
+	return err
+}
+
+func (a *app) follow(ctx context.Context, r *eventReader, changed <-chan string, watched <-chan error) error {
+	tick := time.NewTicker(newCircuitsEvery)
+	defer tick.Stop()
 	for {
-		if err := a.printNews(ctx, r); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-watched:
-			watched <- err
-			if ctx.Err() != nil || err == nil {
-				return nil
-			}
-			return fmt.Errorf("watching the store: %w", err)
-		case <-changed:
+			return errors.Join(errors.New("the store is watched no more"), err)
+		case circuit := <-changed:
+			err = a.printNews(ctx, r, circuit)
+		case <-tick.C:
+			err = a.printUnseen(ctx, r)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

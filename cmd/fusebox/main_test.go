@@ -19,6 +19,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if work := os.Getenv(workVariable); work != "" { // a process that a test started
+		os.Exit(reportSession(work))
+	}
 	os.Exit(buildAndRun(m))
 }
 
