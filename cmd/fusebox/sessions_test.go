@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ func reportSession(work string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	err := session(dir, file, circuit, outcome, number)
+	err := endSession(dir, file, circuit, outcome, number)
 	if errors.Is(err, fusebox.ErrOpen) {
 		return exitDenied
 	}
@@ -39,7 +40,7 @@ func reportSession(work string) int {
 	return 0
 }
 
-func session(dir, file, circuit, outcome string, number int) error {
+func endSession(dir, file, circuit, outcome string, number int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c, err := config.Load(file)
@@ -73,10 +74,10 @@ func session(dir, file, circuit, outcome string, number int) error {
 // sixSessions is how the six sessions of the first story's morning ended.
 var sixSessions = []string{"failure", "failure", "success", "failure", "success", "failure"}
 
-// run runs one session as a process of its own and returns its exit code.
+// session runs one session as a process of its own and returns its exit code.
 func (p *place) session(file, circuit, outcome string, number int) int {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(p.env, fmt.Sprintf("%s=%s %s %s %s %d", workVariable, p.storeDir(), file, circuit, outcome, number))
+	cmd.Env = append(slices.Clone(p.env), fmt.Sprintf("%s=%s %s %s %s %d", workVariable, p.storeDir(), file, circuit, outcome, number))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
