@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -593,5 +594,55 @@ func BenchmarkCall(b *testing.B) {
 		if _, err := fusebox.Call(b.Context(), r, c, args, f); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestARefusalBehindTheToolCountsForTheRun: a tool is fine, the server that it
+// is on is not. The run hears of the server, is not sent to the server's other
+// tools, and is stopped if it goes on.
+func TestARefusalBehindTheToolCountsForTheRun(t *testing.T) {
+	b := newBox(t, fusebox.Config{Retry: once, Thrash: fusebox.Thrash{Repeats: 3, StopAfter: 4, Forget: time.Minute}})
+	server, run := circuit(t, b, "server/crm"), b.Run("r")
+	tool := circuit(t, b, "tool/crm/lookup")
+	for _, works := range []string{"tool/crm/list", "tool/search/find"} {
+		p, err := run.Allow(t.Context(), circuit(t, b, works), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Done(fusebox.Result{})
+	}
+	server.Trip("maintenance")
+	refuse := func(i int) *fusebox.Denial {
+		p, err := run.Allow(t.Context(), tool, map[string]int{"id": i})
+		if err != nil {
+			return fusebox.AsDenial(err)
+		}
+		_, err = server.Allow(t.Context())
+		p.Done(fusebox.Result{Outcome: fusebox.Canceled})
+		return fusebox.AsDenial(run.Refused(tool, fusebox.AsDenial(err)))
+	}
+	for i := range 4 {
+		d := refuse(i)
+		if d.Circuit() != "server/crm" || d.Run() != "r" || !errors.Is(d, fusebox.ErrOpen) {
+			t.Errorf("have %v of %s for run %q", d, d.Circuit(), d.Run())
+		}
+		if i == 1 && (!strings.Contains(d.Instruction(), "search/find") || strings.Contains(d.Instruction(), "crm/list")) {
+			t.Errorf("it sends the run to the wrong tools: %s", d.Instruction())
+		}
+	}
+	if d := refuse(4); !errors.Is(d, fusebox.ErrStuck) {
+		t.Errorf("have %v after four refusals, want stuck", d)
+	}
+	wantPhase(t, tool, fusebox.Closed)
+}
+
+func TestAServerThatARunCannotDoWithoutStopsIt(t *testing.T) {
+	b := newBox(t, fusebox.Config{Guard: func(name string) fusebox.Guard { return fusebox.Guard{StopRun: name == "server/crm"} }})
+	server, tool, run := circuit(t, b, "server/crm"), circuit(t, b, "tool/crm/lookup"), b.Run("r")
+	server.Trip("maintenance")
+	_, err := server.Allow(t.Context())
+	run.Refused(tool, fusebox.AsDenial(err))
+	if !run.Stuck() {
+		t.Error("the run goes on")
 	}
 }

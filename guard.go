@@ -135,6 +135,14 @@ func (r *Run) thrashes(p *RunPermit, t time.Time, live bool, g *guarded) error {
 	return r.refused(d, p.circuit, t, live, m)
 }
 
+// Refused notes that a call of c, which c itself allowed, was refused by another
+// circuit that it had to pass as well: that of the server which a tool is on.
+// It counts for the run as a refusal by c would, and the error is d as the run
+// is to be told it. Give c's permit back as [Canceled].
+func (r *Run) Refused(c *Circuit, d *Denial) error {
+	return r.refused(*d, c, r.box.now(), true, nil)
+}
+
 // refused notes a refusal, words it for this run, and stops the run that
 // ignores too many. m is the mishap that it is for, nil if it is the circuit's.
 func (r *Run) refused(d Denial, c *Circuit, t time.Time, live bool, m *mishap) error {
@@ -143,7 +151,7 @@ func (r *Run) refused(d Denial, c *Circuit, t time.Time, live bool, m *mishap) e
 	r.denied++
 	r.since = t
 	d.run, d.texts, d.times = r.id, r.box.runs.thrash.Texts, times
-	d.working = r.history.working(c.name)
+	d.working = r.history.working(c.name, d.circuit)
 	ignored := r.history.denied
 	stop := r.history.ignored()
 	r.mu.Unlock()
@@ -157,10 +165,20 @@ func (r *Run) refused(d Denial, c *Circuit, t time.Time, live bool, m *mishap) e
 	switch {
 	case stop:
 		r.stop(t, live, fmt.Sprintf("it went on after %s", plural(ignored, "refusal")))
-	case (d.reason == ReasonOpen || d.reason == ReasonHeld) && c.guarded().StopRun:
-		r.stop(t, live, "it cannot go on without "+toolName(c.name))
+	case (d.reason == ReasonOpen || d.reason == ReasonHeld) && r.needs(c, d.circuit):
+		r.stop(t, live, "it cannot go on without "+toolName(d.circuit))
 	}
 	return &d
+}
+
+// needs reports whether the run cannot go on without c, or without the circuit
+// that refused a call of c.
+func (r *Run) needs(c *Circuit, refusing string) bool {
+	if c.guarded().StopRun || refusing == c.name {
+		return c.guarded().StopRun
+	}
+	by, err := r.box.Circuit(refusing)
+	return err == nil && by.guarded().StopRun
 }
 
 // Valid reports whether the circuit still lets the call through: for those who

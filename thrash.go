@@ -232,16 +232,24 @@ func (h *history) refused(tool string, m *mishap) (times int) {
 // ignored reports whether the run has ignored too many refusals.
 func (h *history) ignored() bool { return h.rules.StopAfter > 0 && h.denied >= h.rules.StopAfter }
 
-// working names the tools besides one whose last call worked, the newest first.
-func (h *history) working(besides string) []string {
+// working names the tools whose last call worked, the newest first: besides one,
+// and those that the refusing circuit stands before.
+func (h *history) working(besides, refusing string) []string {
 	var names []string
 	h.tools.each(func(name string, th *toolHistory) bool {
-		if name != besides && th.works && th.denied == 0 {
+		if name != besides && th.works && th.denied == 0 && !isOnServer(name, refusing) {
 			names = append(names, toolName(name))
 		}
 		return len(names) < 5
 	})
 	return names
+}
+
+// isOnServer reports whether circuit is that of the server which a tool is on:
+// server/NAME and tool/NAME/….
+func isOnServer(tool, circuit string) bool {
+	server, ok := strings.CutPrefix(circuit, "server/")
+	return ok && strings.HasPrefix(tool, "tool/"+server+"/")
 }
 
 // givenUp reports whether a tool's last call failed.
