@@ -26,19 +26,23 @@ type backend struct {
 	box       *fusebox.Box
 	streamed  Timeouts
 	whole     Timeouts
+	allowance *fusebox.Allowance
 	clients   throttledKeys // with ClientKey
 
 	mu   sync.RWMutex
 	seen map[string]struct{} // circuits of its own models; guarded by mu
 }
 
-func newBackend(cfg Backend, box *fusebox.Box) (*backend, error) {
+func newBackend(cfg Backend, box *fusebox.Box, retry fusebox.Retry) (*backend, error) {
 	base, err := url.Parse(strings.TrimRight(cfg.URL, "/"))
 	if err != nil {
 		return nil, fmt.Errorf("gateway: backend %q: %w", cfg.Name, err)
 	}
 	b := &backend{Backend: cfg, base: base, box: box, seen: map[string]struct{}{},
-		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole()}
+		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole(), allowance: fusebox.NewAllowance(retry.Budget)}
+	if t := retry.Timeout; t > 0 {
+		b.streamed.Total, b.whole.Total = min(b.streamed.Total, t), min(b.whole.Total, t)
+	}
 	dialer := &net.Dialer{Timeout: b.streamed.Connect, KeepAlive: 30 * time.Second}
 	b.transport = &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,

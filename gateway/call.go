@@ -127,7 +127,6 @@ func (c *call) serve() {
 		return
 	}
 	c.first = backends[0]
-	c.g.budget.call()
 	for _, b := range backends {
 		if c.visit(b) {
 			return
@@ -232,6 +231,7 @@ func (c *call) spend(t trial, p permits, model string) (trial, bool) {
 		}
 	}()
 	t.account = p.account
+	t.backend.allowance.Called(time.Now())
 	attempts, answered, broken := 0, false, false
 	for {
 		attempts++
@@ -263,23 +263,23 @@ func (c *call) spend(t trial, p permits, model string) (trial, bool) {
 // mayRepeat reports whether the visit's next attempt is to be made, after the
 // pause before it.
 func (c *call) mayRepeat(a *attempt, p *permits, attempts int) bool {
-	most := c.g.retry.Attempts
-	if p.model.Probe() {
-		if n := p.circuit.Policy().Probe.Attempts; n > 0 {
-			most = min(most, n)
-		}
+	retry, now := c.g.retry, time.Now()
+	if n := p.circuit.Policy().Probe.Attempts; p.model.Probe() && n > 0 {
+		retry.Attempts = min(retry.Attempts, n)
 	}
 	if n, _ := strconv.Atoi(c.r.Header.Get("X-Stainless-Retry-Count")); n > 0 {
-		most = 1 // the client's SDK is retrying already
+		retry.Attempts = 1 // the client's SDK is retrying already
 	}
-	if attempts >= most || !a.repeatable() || !c.g.budget.take(time.Now()) || !c.sleep(c.g.retry.pause(attempts)) {
+	deadline, _ := c.r.Context().Deadline()
+	pause, ok := retry.Next(attempts, a.verdict.result, now, deadline)
+	if !ok || !a.repeatable() || !a.backend.allowance.Take(now) {
 		return false
 	}
-	if p.model.Probe() {
-		return true
+	if !c.sleep(pause) || !p.model.Valid() {
+		a.backend.allowance.GiveBack(time.Now())
+		return false
 	}
-	state := p.circuit.State() // others may have opened it meanwhile
-	return state.Decide(time.Now()).Go
+	return true
 }
 
 // sleep waits, and reports whether the client is still there.

@@ -7,17 +7,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fusebox-go/fusebox"
 )
 
 // Config says what a Gateway serves. See [New].
 type Config struct {
-	Box      *fusebox.Box // required: it holds the circuits
-	Backends []Backend    // at least one
-	Routes   []Route      // the first that matches a request's model serves it; none = one route over all backends
-	Retry    Retry        // wholly zero = built in
+	Box      *fusebox.Box  // required: it holds the circuits
+	Backends []Backend     // at least one
+	Routes   []Route       // the first that matches a request's model serves it; none = one route over all backends
+	Retry    fusebox.Retry // of a visit to one backend; its budget is each backend's
 
 	// Token returns what clients must show, as "Authorization: Bearer TOKEN"
 	// or "X-Api-Key: TOKEN". nil, or an empty one, asks for none. The token is
@@ -67,26 +66,6 @@ type Route struct {
 	Answers  string   // "pass", or "" for the same: answers are passed through as they come
 }
 
-// Retry says how an attempt is repeated on the backend that failed it. A wholly
-// zero Retry stands for two attempts, 500 ms, 8 s, no waiting, and a budget of
-// 20 % and 10 a minute.
-type Retry struct {
-	Attempts int           // per visit to a backend, the first included
-	Base     time.Duration // the first pause is up to this, each further one up to twice the last
-	Max      time.Duration // the longest pause
-	Wait     time.Duration // a throttle that ends within this is waited out
-	Budget   Budget
-}
-
-// Budget bounds the retries of the whole gateway, so that they cannot become
-// the load that keeps a backend down.
-type Budget struct {
-	Ratio     float64 // share of recent calls
-	PerMinute int     // and so many more
-}
-
-var builtinRetry = Retry{Attempts: 2, Base: 500 * time.Millisecond, Max: 8 * time.Second, Budget: Budget{Ratio: 0.2, PerMinute: 10}}
-
 // check returns every mistake in c, joined.
 func (c *Config) check() error {
 	var errs []error
@@ -116,9 +95,8 @@ func (c *Config) check() error {
 			bad("route %q: %s", r.Match, problem)
 		}
 	}
-	if r := c.Retry; r.Attempts < 0 || r.Attempts > 100 || r.Base < 0 || r.Max < 0 || r.Wait < 0 ||
-		r.Budget.PerMinute < 0 || !(r.Budget.Ratio >= 0 && r.Budget.Ratio <= 1) {
-		bad("retry: want 1 to 100 attempts, times of 0 or more, a budget of 0 to 1 and 0 or more a minute")
+	if err := c.Retry.Validate(); err != nil {
+		bad("%w", err)
 	}
 	return errors.Join(errs...)
 }

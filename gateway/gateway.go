@@ -14,8 +14,7 @@ type Gateway struct {
 	access   access
 	backends []*backend
 	routes   []route
-	retry    Retry
-	budget   *budget
+	retry    fusebox.Retry
 	maxBody  int64
 	log      *slog.Logger
 	observer Observer
@@ -34,11 +33,9 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{box: cfg.Box, access: newAccess(cfg.Token, cfg.Listen), retry: cfg.Retry, maxBody: cfg.MaxBody,
 		log: cfg.Logger, observer: cfg.Observer}
-	if g.retry == (Retry{}) {
-		g.retry = builtinRetry
+	if g.retry == (fusebox.Retry{}) {
+		g.retry = fusebox.DefaultRetry()
 	}
-	g.retry.Attempts = max(g.retry.Attempts, 1)
-	g.budget = newBudget(g.retry.Budget)
 	if g.maxBody == 0 {
 		g.maxBody = defaultMaxBody
 	}
@@ -47,7 +44,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	byName := map[string]*backend{}
 	for _, b := range cfg.Backends {
-		made, err := newBackend(b, cfg.Box)
+		made, err := newBackend(b, cfg.Box, g.retry)
 		if err != nil {
 			return nil, err
 		}

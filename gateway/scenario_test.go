@@ -409,7 +409,7 @@ func TestScenario16_TheUpstreamCallEndsWithItsClient(t *testing.T) {
 	if s := f.status(t, "model/a/m"); s.Phase != fusebox.Closed || s.Failures != 0 {
 		t.Fatalf("a is %v with %d failures", s.Phase, s.Failures)
 	}
-	if got := f.requests[0]; got.Outcome != "canceled" {
+	if got := f.told()[0]; got.Outcome != "canceled" {
 		t.Fatalf("the request is told of as %q", got.Outcome)
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -224,7 +226,8 @@ func messageStream(text string, steps ...string) http.HandlerFunc {
 // front is a gateway being served.
 type front struct {
 	*httptest.Server
-	box *fusebox.Box
+	box     *fusebox.Box
+	arrived atomic.Int64 // requests
 
 	mu       sync.Mutex
 	attempts []gateway.Attempt
@@ -241,8 +244,8 @@ func newFront(t testing.TB, policy func(string) fusebox.Policy, cfg gateway.Conf
 	}
 	f := &front{box: box, noted: make(chan struct{}, 1000)}
 	cfg.Box = box
-	if cfg.Retry == (gateway.Retry{}) {
-		cfg.Retry = gateway.Retry{Attempts: 1}
+	if cfg.Retry == (fusebox.Retry{}) {
+		cfg.Retry = fusebox.Retry{Attempts: 1}
 	}
 	cfg.Observer = gateway.Observer{
 		Attempt: func(a gateway.Attempt) { f.mu.Lock(); defer f.mu.Unlock(); f.attempts = append(f.attempts, a) },
@@ -257,7 +260,10 @@ func newFront(t testing.TB, policy func(string) fusebox.Policy, cfg gateway.Conf
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Server = httptest.NewUnstartedServer(g)
+	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.arrived.Add(1)
+		g.ServeHTTP(w, r)
+	}))
 	f.Config.ErrorLog = quiet
 	f.Start()
 	t.Cleanup(func() {
@@ -279,6 +285,13 @@ func (f *front) status(t testing.TB, circuit string) fusebox.Status {
 		t.Fatal(err)
 	}
 	return c.Status()
+}
+
+// told returns what the observer was told of the requests so far.
+func (f *front) told() []gateway.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.requests)
 }
 
 // answer is what a client got.

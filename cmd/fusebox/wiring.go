@@ -23,10 +23,7 @@ func (a *app) newBox(c *config.Config, policy func(circuit string) fusebox.Polic
 func (a *app) gatewayConfig(c *config.Config, box *fusebox.Box) gateway.Config {
 	g := gateway.Config{
 		Box: box, Token: secret(c.Gateway.Token), Listen: c.Gateway.Listen, Logger: a.log,
-		Retry: gateway.Retry{
-			Attempts: c.Retry.Attempts, Base: c.Retry.Base, Max: c.Retry.Max, Wait: c.Retry.Wait,
-			Budget: gateway.Budget{Ratio: c.Retry.Budget.Ratio, PerMinute: c.Retry.Budget.PerMinute},
-		},
+		Retry: c.Retry,
 	}
 	for _, b := range c.Backends {
 		g.Backends = append(g.Backends, gatewayBackend(b))
