@@ -3,9 +3,10 @@
 // Package docs_test runs what the documents say. The language of a fenced block
 // says what is done with it:
 //
-//	console      a shell session: lines after "$ " are run, in one folder and one
-//	             shell per document; the lines below them are what must be printed,
-//	             "…" standing for anything. Without such lines success is enough.
+//	console      a shell session, in one folder and one shell per document. Lines
+//	             after "$ " are run, those after "> " belong to the one above.
+//	             Other lines are what must be printed, "…" standing for
+//	             anything; without them success is enough.
 //	yaml         a configuration: it becomes the folder's fusebox.yaml and must
 //	             pass `fusebox config check`
 //	yaml alerts  Prometheus rules: they must name metrics that exist
@@ -215,9 +216,11 @@ func (s *session) console(b block) {
 	for i, line := range strings.Split(strings.TrimSuffix(b.text, "\n"), "\n") {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
 			s.steps = append(s.steps, step{line: b.line + i, command: command})
-		} else if n := len(s.steps); n > first && strings.HasSuffix(s.steps[n-1].command, `\`) && s.steps[n-1].want == "" {
-			s.steps[n-1].command += "\n" + line
-		} else if n > first {
+		} else if n := len(s.steps); n == first {
+			s.t.Errorf("line %d: want a command after \"$ \"", b.line+i)
+		} else if more, ok := strings.CutPrefix(line, "> "); ok && s.steps[n-1].want == "" {
+			s.steps[n-1].command += "\n" + more
+		} else {
 			s.steps[n-1].want += line + "\n"
 		}
 	}
