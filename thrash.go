@@ -262,14 +262,9 @@ func (h *history) givenUp() bool {
 	return found
 }
 
-// toolName is what the caller knows a circuit's dependency by: its name without
-// the kind.
-func toolName(circuit string) string {
-	if _, name, ok := strings.Cut(circuit, "/"); ok {
-		return name
-	}
-	return circuit
-}
+// toolName is what the caller knows a circuit's dependency by: a tool's name
+// goes without its kind.
+func toolName(circuit string) string { return strings.TrimPrefix(circuit, "tool/") }
 
 // normalError removes from an error's text what differs between two errors
 // that are the same: numbers, times and ids, which is every word with a digit.
