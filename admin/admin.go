@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,14 +29,9 @@ type Config struct {
 	// Store is the one that the Box uses; nil = none.
 	Store fusebox.Store
 
-	// Token is required as "Authorization: Bearer TOKEN" on everything but
-	// /healthz; "" = everybody who can connect may look.
-	Token string
-
-	// Hosts are names under which the listener is addressed, beside localhost
-	// and IP addresses. With a Token every name will do: a page that rebinds
-	// its name to this address does not know the token.
-	Hosts []string
+	// Token returns what is required as "Authorization: Bearer TOKEN" on
+	// everything but /healthz; nil = everybody who can connect may look.
+	Token func() string
 
 	// MaxCircuits bounds the circuits that have labels of their own in the
 	// metrics; the others share one. 0 = 500.
@@ -120,14 +114,12 @@ func onlyGet(w http.ResponseWriter, r *http.Request) {
 
 // authorized lets through who knows the token.
 func (h *Handler) authorized(next http.Handler) http.Handler {
-	if h.cfg.Token == "" {
+	if h.cfg.Token == nil {
 		return next
 	}
-	want := sha256.Sum256([]byte(h.cfg.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		have := sha256.Sum256([]byte(strings.TrimSpace(token)))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(have[:], want[:]) != 1 {
+		if !strings.EqualFold(scheme, "Bearer") || !same(strings.TrimSpace(token), h.cfg.Token()) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="fusebox"`)
 			fail(w, http.StatusUnauthorized, "the admin token is required: send it as 'Authorization: Bearer TOKEN'")
 			return
@@ -136,26 +128,35 @@ func (h *Handler) authorized(next http.Handler) http.Handler {
 	})
 }
 
+// same compares with a secret in a time that tells nothing of it. An empty
+// secret is like nothing.
+func same(have, secret string) bool {
+	x, y := sha256.Sum256([]byte(have)), sha256.Sum256([]byte(secret))
+	return secret != "" && subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
 // knownHost refuses requests that were sent to some other name: a web page can
 // let its own name point here (DNS rebinding), but cannot change the name that
-// the browser sends.
+// the browser sends. Who knows the token may use any name.
 func (h *Handler) knownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.cfg.Token == "" && !h.isKnown(r.Host) {
-			fail(w, http.StatusMisdirectedRequest, "this listener is not known by that name: use its address or localhost")
+		if h.cfg.Token == nil && !isLocalName(r.Host) {
+			fail(w, http.StatusForbidden, "this listener is not known by that name: use its address or localhost")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (h *Handler) isKnown(hostport string) bool {
+// isLocalName reports whether a Host header says localhost or an address, which
+// nobody can rebind.
+func isLocalName(hostport string) bool {
 	host := hostport
 	if name, _, err := net.SplitHostPort(hostport); err == nil {
 		host = name
 	}
 	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	return host == "localhost" || net.ParseIP(host) != nil || slices.Contains(h.cfg.Hosts, host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil
 }
 
 // fail answers with an error in words.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -74,4 +75,25 @@ func TestConfigCheckSaysWhatTheFileComesTo(t *testing.T) {
 		}
 	}
 	t.Errorf("model/local/* is missing in %+v", report)
+}
+
+func TestExamplesAreInOrder(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) != 5 {
+		t.Fatalf("want five examples, have %v, %v", files, err)
+	}
+	p := newPlace(t)
+	for _, key := range []string{"OPENAI_API_KEY", "PROVIDER_API_KEY"} {
+		p.env = append(p.env, key+"=a-key-of-the-test")
+	}
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := p.must("config", "check", path)
+		if strings.Contains(r.stdout, "warning") || strings.Contains(r.stdout, "a-key-of-the-test") {
+			t.Errorf("%s:\n%s", file, r.stdout)
+		}
+	}
 }

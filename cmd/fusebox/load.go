@@ -65,18 +65,6 @@ func missingSecrets(c *config.Config) error {
 	return &exitError{exitConfig, missing}
 }
 
-// secret reads a secret at each use, so that a renewed one is taken up; "" if
-// it cannot be had.
-func secret(s config.Secret) func() string {
-	if s.IsZero() {
-		return nil
-	}
-	return func() string {
-		v, _ := s.Value() // its absence was reported at the start
-		return v
-	}
-}
-
 // workerName is who reports: the configured name, or the host's.
 func workerName(c *config.Config) string {
 	if c.Worker != "" {

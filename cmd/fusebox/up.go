@@ -128,20 +128,19 @@ func (s *server) open(ctx context.Context) (err error) {
 	if s.box, err = s.a.newBox(c, s.policies, s.store); err != nil {
 		return err
 	}
-	token, err := c.Admin.Token.Value()
+	token, err := getter(c.Admin.Token)
 	if err != nil {
-		return &exitError{exitConfig, err}
+		return err
 	}
 	s.admin, err = admin.New(admin.Config{Box: s.box, Store: s.store, Token: token, Version: readBuildInfo().Version, Logger: s.a.log})
 	if err != nil {
 		return err
 	}
-	serves := s.a.gatewayConfig(c, s.box)
-	serves.Observer.Request = func(r gateway.Request) {
+	count := func(r gateway.Request) {
 		s.admin.CountRequest(admin.Request{Outcome: r.Outcome, Elapsed: r.Elapsed, FirstToken: r.FirstToken})
 	}
-	if s.gateway, err = gateway.New(serves); err != nil {
-		return &exitError{exitConfig, err}
+	if s.gateway, err = s.a.newGateway(c, s.box, gateway.Observer{Request: count}); err != nil {
+		return err
 	}
 	if s.front, err = s.listen(c.Gateway.Listen, s.gateway, "--listen"); err != nil {
 		return err

@@ -163,18 +163,26 @@ func TestUpDrainIsBounded(t *testing.T) {
 	}
 }
 
-// localFirst serves a local model and a paid fallback, as examples/local-first.yaml.
+// localModel is the circuit of the local model of examples/local-first.yaml.
+const localModel = "model/local/llama3.2"
+
+// localFirst serves examples/local-first.yaml with scripted backends in the
+// places of its local and its paid one.
 func localFirst(t *testing.T) (p *place, s *serving, local, paid *upstream) {
 	p, local, paid = newPlace(t), newUpstream(t), newUpstream(t)
-	p.write("fusebox.yaml", fmt.Sprintf(oneAttempt+`
-circuits:
-  model/local/*: {trip: [{streak: 2}], cooldown: {after: 1h}}
-backends:
-  local: {url: "%s/v1", dialect: openai}
-  paid: {url: "%s/v1", dialect: openai}
-routes:
-  - {match: "*", backends: [local, paid]}
-`, local.URL, paid.URL))
+	example, err := os.ReadFile("../../examples/local-first.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(example)
+	for _, there := range []struct{ url, ours string }{{"http://127.0.0.1:11434/v1", local.URL + "/v1"}, {"https://api.openai.com/v1", paid.URL + "/v1"}} {
+		if !strings.Contains(text, there.url) {
+			t.Fatalf("the example has no backend at %s", there.url)
+		}
+		text = strings.ReplaceAll(text, there.url, there.ours)
+	}
+	p.write("fusebox.yaml", text)
+	p.env = append(p.env, "OPENAI_API_KEY=a-key-of-the-test")
 	return p, p.up(), local, paid
 }
 
@@ -201,7 +209,7 @@ func TestLocalFirst(t *testing.T) {
 	expect(t, s, "and does not send the next call there", "local", local, paid, 3, 1)
 	local.do(answerBusy)
 	expect(t, s, "a success in between has reset the count", "paid", local, paid, 4, 2)
-	if c := s.circuits().find("model/local/m"); c.Phase != "closed" || c.Failures != 1 {
+	if c := s.circuits().find(localModel); c.Phase != "closed" || c.Failures != 1 {
 		t.Errorf("want it closed with 1 failure, have %+v", c)
 	}
 	expect(t, s, "the second failure in a row", "paid", local, paid, 5, 3)
@@ -213,7 +221,7 @@ func TestLocalFirst(t *testing.T) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-	if c := s.circuits().find("model/local/m"); c.Phase != "open" || c.Health != "down" || c.Failures != 2 {
+	if c := s.circuits().find(localModel); c.Phase != "open" || c.Health != "down" || c.Failures != 2 {
 		t.Errorf("want it open with 2 failures, have %+v", c)
 	}
 }
@@ -221,7 +229,7 @@ func TestLocalFirst(t *testing.T) {
 // What an operator does reaches a running gateway, and every reader says the same.
 func TestOperatorsReachARunningGateway(t *testing.T) {
 	p, s, local, paid := localFirst(t)
-	const name = "model/local/m"
+	const name = localModel
 	expect(t, s, "at first", "local", local, paid, 1, 0)
 
 	agree := func(phase, held string) {

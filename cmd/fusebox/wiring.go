@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/config"
 	"github.com/fusebox-go/fusebox/gateway"
@@ -11,7 +14,7 @@ import (
 func (a *app) newBox(c *config.Config, policy func(circuit string) fusebox.Policy, store fusebox.Store) (*fusebox.Box, error) {
 	box, err := fusebox.New(fusebox.Config{
 		Policy: policy, Guard: c.Guard, Thrash: c.Thrash, Retry: c.Retry,
-		Store: store, Worker: workerName(c), Observe: c.Mode == config.ModeObserve, Logger: a.log,
+		Store: store, Worker: processName(c), Observe: c.Mode == config.ModeObserve, Logger: a.log,
 	})
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
@@ -19,25 +22,42 @@ func (a *app) newBox(c *config.Config, policy func(circuit string) fusebox.Polic
 	return box, nil
 }
 
-// gatewayConfig is the configuration as the gateway takes it.
-func (a *app) gatewayConfig(c *config.Config, box *fusebox.Box) gateway.Config {
-	g := gateway.Config{
-		Box: box, Token: secret(c.Gateway.Token), Listen: c.Gateway.Listen, Logger: a.log,
-		Retry: c.Retry,
+// processName is who reports, for a process that lives long: others of the
+// same host may report beside it.
+func processName(c *config.Config) string { return fmt.Sprintf("%s:%d", workerName(c), os.Getpid()) }
+
+// newGateway makes the gateway that the configuration describes.
+func (a *app) newGateway(c *config.Config, box *fusebox.Box, observer gateway.Observer) (*gateway.Gateway, error) {
+	token, err := getter(c.Gateway.Token)
+	if err != nil {
+		return nil, err
 	}
+	g := gateway.Config{Box: box, Token: token, Listen: c.Gateway.Listen, Logger: a.log, Retry: c.Retry, Observer: observer}
 	for _, b := range c.Backends {
-		g.Backends = append(g.Backends, gatewayBackend(b))
+		served, err := gatewayBackend(b)
+		if err != nil {
+			return nil, err
+		}
+		g.Backends = append(g.Backends, served)
 	}
 	for _, r := range c.Routes {
 		g.Routes = append(g.Routes, gateway.Route{Match: r.Match, Backends: r.Backends, Answers: string(r.Answers)})
 	}
-	return g
+	made, err := gateway.New(g)
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	return made, nil
 }
 
-func gatewayBackend(b config.Backend) gateway.Backend {
+func gatewayBackend(b config.Backend) (gateway.Backend, error) {
+	key, err := getter(b.Key)
+	if err != nil {
+		return gateway.Backend{}, fmt.Errorf("backend %s: %w", b.Name, err)
+	}
 	return gateway.Backend{
 		Name: b.Name, URL: b.URL, Dialect: gateway.Dialect(b.Dialect), Models: b.Models,
-		Key: secret(b.Key), KeyName: credentialName(b.Key), ClientKey: b.ClientKey,
+		Key: key, KeyName: credentialName(b.Key), ClientKey: b.ClientKey,
 		Timeouts: gateway.Timeouts(b.Timeouts),
-	}
+	}, nil
 }
