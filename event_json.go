@@ -27,9 +27,22 @@ func ParseEvent(line []byte) (Event, error) {
 		return e, fmt.Errorf("%w: a line of %d bytes, at most %d are read", ErrMalformed, len(line), MaxLine)
 	}
 	var w eventJSON
-	if err := json.Unmarshal(line, &w); err != nil {
-		return e, fmt.Errorf("%w: %v", ErrMalformed, err)
+	if !scanEvent(line, &w) {
+		return decodeEvent(line)
 	}
+	if err := w.event(&e); err != nil {
+		return Event{}, fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	return e, nil
+}
+
+// decodeEvent is ParseEvent for lines that are written in an unusual way.
+func decodeEvent(line []byte) (Event, error) {
+	var w eventJSON
+	if err := json.Unmarshal(line, &w); err != nil {
+		return Event{}, fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	var e Event
 	if err := w.event(&e); err != nil {
 		return Event{}, fmt.Errorf("%w: %v", ErrMalformed, err)
 	}

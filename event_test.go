@@ -1,9 +1,12 @@
 package fusebox_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +203,36 @@ func TestI16StateSurvivesTheLog(t *testing.T) {
 	})
 }
 
+// TestParseEventReadsAsJSONDoes writes events and then spoils the line: a byte
+// changed, added, left out, or a piece of another line put in.
+func TestParseEventReadsAsJSONDoes(t *testing.T) {
+	pieces := []string{`,"n":01`, `"ms":1.`, `"ms":.5`, `"ms":1e3`, `,"v":18446744073709551615`, `"v":-0`, `null`, `,"late":true`, `"LATE":true`, ` `, `\u0041`,
+		`é`, `,"state":{"phase":"open","version":3}`, `,"state":{"phase":7}`, `,"state":{"a":"}\""}`, `,"state":{]}`, `,"state":[]`, `,,`, `}`, `{`, `"`, `,"x":1`, `,"at":"2026-11-29T12:00:00Z"`}
+	check(t, 2000, func(t *rapid.T) {
+		e := drawEvent(t)
+		line := e.AppendJSON(nil)
+		for range rapid.IntRange(0, 2).Draw(t, "changes") {
+			i := rapid.IntRange(0, len(line)).Draw(t, "place")
+			piece := rapid.SampledFrom(pieces).Draw(t, "piece")
+			switch rapid.IntRange(0, 2).Draw(t, "change") {
+			case 0:
+				line = slices.Insert(line, i, []byte(piece)...)
+			case 1:
+				line = slices.Delete(line, i, min(i+rapid.IntRange(1, 4).Draw(t, "bytes"), len(line)))
+			case 2: // in front of a comma, where fields end
+				if j := bytes.IndexByte(line[i:], ','); j >= 0 {
+					line = slices.Insert(line, i+j, []byte(piece)...)
+				}
+			}
+		}
+		fast, err := fusebox.ParseEvent(line)
+		careful, second := fusebox.DecodeEvent(line)
+		if !reflect.DeepEqual(fast, careful) || fmt.Sprint(err) != fmt.Sprint(second) {
+			t.Fatalf("%q\nis read as %+v, %v\nwithout the fast path %+v, %v", line, fast, err, careful, second)
+		}
+	})
+}
+
 func text(s *fusebox.State) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -226,6 +259,9 @@ func FuzzParseEvent(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e, err := fusebox.ParseEvent(line)
+		if careful, second := fusebox.DecodeEvent(line); !reflect.DeepEqual(e, careful) || fmt.Sprint(err) != fmt.Sprint(second) {
+			t.Fatalf("%q\nis read as %+v, %v\nwithout the fast path %+v, %v", line, e, err, careful, second)
+		}
 		if err != nil {
 			if !errors.Is(err, fusebox.ErrMalformed) {
 				t.Fatalf("not ErrMalformed: %v", err)

@@ -1,0 +1,4 @@
+package fusebox
+
+// DecodeEvent is ParseEvent without its fast path.
+var DecodeEvent = decodeEvent
