@@ -12,8 +12,9 @@ type engine struct {
 	circuits []*circuit
 	flights  heap[flight]
 	changed  func(fusebox.Transition) error
-	event    fusebox.Event // used again and again
-	probes   int           // for tokens
+	reported func(circuit int32, at int64) // after each report; nil = nobody asks
+	event    fusebox.Event                 // used again and again
+	probes   int                           // for tokens
 }
 
 // circuit is one circuit under replay.
@@ -141,6 +142,9 @@ func (e *engine) report(f *flight) error {
 	k := e.circuits[c.circuit]
 	if c.exact != 0 && k.state.Policy.Distinct {
 		e.event.Call = strconv.FormatUint(c.exact, 36)
+	}
+	if e.reported != nil {
+		defer e.reported(c.circuit, f.report)
 	}
 	return e.apply(k, &e.event)
 }

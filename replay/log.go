@@ -47,8 +47,8 @@ type Options struct {
 // are, then Replay, then Close. It is for one goroutine.
 type Log struct {
 	options   Options
-	engine    *engine
-	names     map[string]int32 // index of a circuit by its name
+	circuits  []string         // by canonical name
+	names     map[string]int32 // their index
 	spellings map[string]int32 // and by each spelling in the log; -1 = left out
 	sorter    sorter
 	scanner   scanner
@@ -62,7 +62,7 @@ func NewLog(o Options) *Log {
 		o.room = sortBuffer
 	}
 	return &Log{
-		options: o, engine: newEngine(o.Changed), sorter: sorter{room: o.room},
+		options: o, sorter: sorter{room: o.room},
 		names: map[string]int32{}, spellings: map[string]int32{},
 	}
 }
@@ -122,13 +122,9 @@ func (l *Log) take(line []byte) error {
 	index, ok := l.spellings[string(r.circuit)]
 	if !ok {
 		var err error
-		index, err = l.spelled(string(r.circuit))
-		if errors.Is(err, fusebox.ErrName) {
+		if index, err = l.spelled(string(r.circuit)); err != nil {
 			l.malformed++
 			return nil
-		}
-		if err != nil {
-			return err
 		}
 	}
 	if index < 0 {
@@ -149,28 +145,21 @@ func (l *Log) spelled(name string) (int32, error) {
 	}
 	index := int32(-1)
 	if l.options.Circuit == "" || l.options.Circuit == canonical {
-		var err error
-		if index, err = l.circuit(canonical); err != nil {
-			return 0, err
-		}
+		index = l.circuit(canonical)
 	}
 	l.spellings[name] = index
 	return index, nil
 }
 
 // circuit returns the index of the circuit of that canonical name.
-func (l *Log) circuit(name string) (int32, error) {
-	if index, ok := l.names[name]; ok {
-		return index, nil
+func (l *Log) circuit(name string) int32 {
+	index, ok := l.names[name]
+	if !ok {
+		index = int32(len(l.circuits))
+		l.circuits = append(l.circuits, name)
+		l.names[name] = index
 	}
-	p, err := l.options.Policy(name)
-	if err != nil {
-		return 0, err
-	}
-	index := int32(len(l.engine.circuits))
-	l.engine.add(name, p, seedFor(l.options.Seed, name))
-	l.names[name] = index
-	return index, nil
+	return index
 }
 
 // seedFor gives each circuit a jitter of its own.
@@ -196,49 +185,64 @@ func (r *record) call(line int64, circuit int32) call {
 	return c
 }
 
-// Replay puts the calls to their circuits and returns what came of it.
+// Replay puts the calls to their circuits and returns what came of it. It, or
+// Tune, can be called once.
 func (l *Log) Replay() (Report, error) {
-	if len(l.engine.circuits) == 0 {
-		if _, err := l.circuit(l.options.Circuit); err != nil {
+	if len(l.circuits) == 0 {
+		l.circuit(l.options.Circuit)
+	}
+	e := newEngine(l.options.Changed)
+	for _, name := range l.circuits {
+		p, err := l.options.Policy(name)
+		if err != nil {
 			return Report{}, err
 		}
+		e.add(name, p, seedFor(l.options.Seed, name))
 	}
-	if err := l.sorter.sorted(); err != nil {
+	if err := l.run(e); err != nil {
 		return Report{}, err
+	}
+	report := Report{Malformed: l.malformed}
+	for _, name := range slices.Sorted(maps.Keys(l.names)) {
+		report.Summaries = append(report.Summaries, e.circuits[l.names[name]].summary)
+	}
+	return report, nil
+}
+
+// run puts the calls through each of the engines.
+func (l *Log) run(engines ...*engine) error {
+	if err := l.sorter.sorted(); err != nil {
+		return err
 	}
 	all, err := unfold(&joined{calls: &l.sorter})
 	if err != nil {
-		return Report{}, err
+		return err
 	}
 	var done int64
 	for {
 		c, more, err := all.next()
 		if err != nil {
-			return Report{}, err
+			return err
 		}
 		if !more {
 			break
 		}
-		if err := l.engine.start(&c); err != nil {
-			return Report{}, err
+		for _, e := range engines {
+			if err := e.start(&c); err != nil {
+				return err
+			}
 		}
-		if c.index == 0 {
-			done++
+		if c.index > 0 {
+			continue
 		}
-		if l.options.Progress != nil && c.index == 0 && done%(1<<16) == 0 {
+		if done++; done%(1<<16) == 0 && l.options.Progress != nil {
 			l.options.Progress(done, l.records)
 		}
 	}
-	if err := l.engine.finish(); err != nil {
-		return Report{}, err
+	for _, e := range engines {
+		if err := e.finish(); err != nil {
+			return err
+		}
 	}
-	return l.report(), nil
-}
-
-func (l *Log) report() Report {
-	r := Report{Malformed: l.malformed}
-	for _, name := range slices.Sorted(maps.Keys(l.names)) {
-		r.Summaries = append(r.Summaries, l.engine.circuits[l.names[name]].summary)
-	}
-	return r
+	return nil
 }
