@@ -105,6 +105,9 @@ func skipLine(in *bufio.Reader) error {
 	}
 }
 
+// Malformed is how many lines so far were skipped because they are no records.
+func (l *Log) Malformed() int { return l.malformed }
+
 // take takes in one line.
 func (l *Log) take(line []byte) error {
 	var r record

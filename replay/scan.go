@@ -20,11 +20,11 @@ type record struct {
 	mark      mark
 }
 
-// scanner reads lines of the log faster than fusebox.ParseEvent, several times
-// so, because it makes nothing of what replay does not need. It is sure of the
-// plain lines that programs write; of all others it says so, and ParseEvent
-// has the word. Where it is sure the two agree, but for the field state, which
-// it does not look into.
+// scanner reads lines of the log faster than fusebox.ParseEvent, because it
+// allocates nothing and makes nothing of what replay does not need: above all
+// not of the state that each line of a store's log carries. It is sure of the
+// lines that programs write; of all others it says so, and ParseEvent has the
+// word. Where it is sure the two agree, but that it does not look into a state.
 type scanner struct {
 	b []byte
 	i int

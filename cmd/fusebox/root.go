@@ -83,6 +83,7 @@ tells the caller what to do instead.`,
 		a.throttleCommand(),
 		a.replayCommand(),
 		a.simulateCommand(),
+		a.tuneCommand(),
 		a.configCommand(),
 		a.versionCommand(),
 	)
