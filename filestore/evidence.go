@@ -179,37 +179,3 @@ func (s *Store) Inspect(ctx context.Context, circuit string) (Report, error) {
 	}
 	return report, nil
 }
-
-// Unreported returns the starts of guarded processes since a time, of which no
-// later evidence tells: of the same call, or else the same lease, or the same
-// run and worker.
-func (s *Store) Unreported(ctx context.Context, circuit string, since time.Time) ([]fusebox.Event, error) {
-	type process struct{ call, lease, run, worker string }
-	of := func(e *fusebox.Event) process {
-		switch {
-		case e.Call != "":
-			return process{call: e.Call}
-		case e.Lease != "":
-			return process{lease: e.Lease}
-		}
-		return process{run: e.Run, worker: e.Worker}
-	}
-	var starts []fusebox.Event
-	for e, err := range s.Evidence(ctx, circuit, since) {
-		switch {
-		case errors.Is(err, fusebox.ErrMalformed):
-		case err != nil:
-			return nil, err
-		case e.Kind == fusebox.KindStart:
-			starts = append(starts, e)
-		case e.Kind == fusebox.KindEvidence:
-			for i := range starts {
-				if of(&starts[i]) == of(&e) {
-					starts = append(starts[:i], starts[i+1:]...)
-					break
-				}
-			}
-		}
-	}
-	return starts, nil
-}

@@ -266,20 +266,6 @@ func TestLongTailIsPutInOrderByAReader(t *testing.T) {
 	refoldAll(t, s.dir)
 }
 
-func TestUnreportedStarts(t *testing.T) {
-	s, at := open(t, Config{}), time.Now().Add(-time.Hour)
-	start := func(e fusebox.Event) fusebox.Event { e.Kind, e.At = fusebox.KindStart, at; return e }
-	end := func(e fusebox.Event) fusebox.Event { e.Outcome, e.At = fusebox.Success, at.Add(time.Minute); return e }
-	apply(t, s, claude,
-		start(fusebox.Event{Run: "a", Worker: "w"}), start(fusebox.Event{Run: "b", Worker: "w"}), start(fusebox.Event{Lease: "l"}),
-		start(fusebox.Event{Lease: "m"}), end(fusebox.Event{Run: "a", Worker: "w"}), end(fusebox.Event{Run: "b", Worker: "v"}),
-		end(fusebox.Event{Lease: "l", Run: "x"}))
-	left, err := s.Unreported(t.Context(), claude, time.Time{})
-	if err != nil || len(left) != 2 || left[0].Run != "b" || left[1].Lease != "m" {
-		t.Errorf("%+v, %v", left, err)
-	}
-}
-
 func TestWatchTellsOfAnOlderBlock(t *testing.T) {
 	s := open(t, Config{Poll: time.Millisecond})
 	before := apply(t, s, claude)

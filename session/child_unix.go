@@ -92,3 +92,9 @@ func exitCode(s *os.ProcessState) int {
 	}
 	return s.ExitCode()
 }
+
+// alive reports whether a process of that id runs.
+func alive(pid int) bool {
+	err := syscall.Kill(pid, 0)
+	return err == nil || err == syscall.EPERM
+}

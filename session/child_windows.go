@@ -22,3 +22,12 @@ func (c *child) kill() { _ = c.cmd.Process.Kill() }
 func ends(s os.Signal) bool { return s == os.Interrupt }
 
 func exitCode(s *os.ProcessState) int { return s.ExitCode() }
+
+// alive reports whether a process of that id runs.
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	return p.Release() == nil
+}

@@ -68,7 +68,7 @@ func (g *Guard) Ask(ctx context.Context, run string) (*Ticket, error) {
 		}
 	}
 	t.version, t.policy, t.started = s.Version, s.Policy, s.Clock()
-	start := fusebox.Event{Kind: fusebox.KindStart, At: t.started, Call: t.id, Run: run, Admitted: true, Version: t.version, Lease: t.lease}
+	start := fusebox.Event{Kind: fusebox.KindStart, At: t.started, Worker: starter(g.Worker), Call: t.id, Run: run, Admitted: true, Version: t.version, Lease: t.lease}
 	if _, err := g.apply(ctx, start); err != nil {
 		return nil, err
 	}

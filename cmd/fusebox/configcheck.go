@@ -135,11 +135,11 @@ func (a *app) knownCircuits(ctx context.Context) []knownCircuit {
 			a.log.Warn("reading the store", "error", err)
 			continue
 		}
-		workers, _, err := readLog(ctx, store, name, time.Now())
+		log, err := readLog(ctx, store, name, time.Now())
 		if err != nil {
 			a.log.Warn("reading the log", "circuit", name, "error", err)
 		}
-		known = append(known, knownCircuit{name, len(workers)})
+		known = append(known, knownCircuit{name, len(log.workers)})
 	}
 	return known
 }

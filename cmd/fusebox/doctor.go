@@ -13,6 +13,7 @@ import (
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/config"
+	"github.com/fusebox-go/fusebox/session"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -86,9 +87,10 @@ type circuitDiagnosis struct {
 }
 
 type circuitFindings struct {
-	Condition string   `json:"condition"`
-	Words     []string `json:"policy"`
-	Malformed int      `json:"malformed"`
+	Condition  string   `json:"condition"`
+	Words      []string `json:"policy"`
+	Malformed  int      `json:"malformed"`
+	Unreported int      `json:"unreported"` // processes whose guards are gone without a report
 	thresholds
 }
 
@@ -118,14 +120,15 @@ func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Stor
 		Runs: report.Runs, Workers: []string{}}
 	for _, s := range report.Circuits {
 		found := circuitDiagnosis{Status: s, circuitFindings: circuitFindings{Condition: conditionOf(&s), Words: s.Policy.Words()}}
-		workers, malformed, err := readLog(ctx, store, s.Circuit, time.Now())
+		log, err := readLog(ctx, store, s.Circuit, time.Now())
 		if err != nil {
 			return nil, err
 		}
-		found.Malformed, found.thresholds = malformed, thresholdsOf(s.Policy, len(workers))
+		found.Malformed, found.thresholds = log.malformed, thresholdsOf(s.Policy, len(log.workers))
+		found.Unreported = len(log.starts.Unreported(workerName(c)))
 		d.Circuits = append(d.Circuits, found)
-		d.Malformed += malformed
-		d.Workers = append(d.Workers, workers...)
+		d.Malformed += log.malformed
+		d.Workers = append(d.Workers, log.workers...)
 		d.Down = d.Down || s.Health == fusebox.Down
 	}
 	for _, b := range c.Backends {
@@ -139,22 +142,29 @@ func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Stor
 // lately is how far back a worker counts as one that reports.
 const lately = time.Hour
 
-// readLog returns who reported to a circuit's log lately, and how many of its
-// lines are no records.
-func readLog(ctx context.Context, store fusebox.Store, circuit string, now time.Time) (workers []string, malformed int, err error) {
-	seen := map[string]bool{}
+// logFindings is what a circuit's whole log tells beyond its state.
+type logFindings struct {
+	workers   []string       // that reported lately
+	malformed int            // lines that are no records
+	starts    session.Starts // processes that were started
+}
+
+func readLog(ctx context.Context, store fusebox.Store, circuit string, now time.Time) (logFindings, error) {
+	var found logFindings
 	for e, err := range store.Evidence(ctx, circuit, time.Time{}) {
 		switch {
 		case errors.Is(err, fusebox.ErrMalformed):
-			malformed++
+			found.malformed++
+			continue
 		case err != nil:
-			return nil, 0, err
-		case e.Worker != "" && e.Kind == fusebox.KindEvidence && e.At.After(now.Add(-lately)) && !seen[e.Worker]:
-			seen[e.Worker] = true
-			workers = append(workers, e.Worker)
+			return found, err
+		}
+		found.starts.Add(e)
+		if e.Worker != "" && e.Kind == fusebox.KindEvidence && e.At.After(now.Add(-lately)) && !slices.Contains(found.workers, e.Worker) {
+			found.workers = append(found.workers, e.Worker)
 		}
 	}
-	return workers, malformed, nil
+	return found, nil
 }
 
 func (a *app) printDiagnosis(d *diagnosis) {
@@ -186,6 +196,9 @@ func (a *app) printDiagnosis(d *diagnosis) {
 	for _, c := range d.Circuits {
 		if c.Malformed > 0 {
 			a.printf("\n%s: %s skipped\n", c.Circuit, countOf(c.Malformed, "malformed line"))
+		}
+		if c.Unreported > 0 {
+			a.printf("\n%s: %s unreported: the guard was killed before the end\n", c.Circuit, countOf(c.Unreported, "start"))
 		}
 	}
 	for _, c := range d.Circuits {

@@ -126,12 +126,14 @@ error says why and for how long.`,
 	f.register(c)
 	policy.Register(c.Flags())
 	c.Flags().SetInterspersed(false)
-	_ = c.MarkFlagRequired("circuit")
 	_ = c.RegisterFlagCompletionFunc("circuit", a.completeCircuits)
 	return c
 }
 
 func (a *app) run(ctx context.Context, circuit string, policy *config.PolicyFlags, f *sessionFlags, wait bool, args []string) error {
+	if circuit == "" {
+		return usagef("want --circuit, such as --circuit session/claude")
+	}
 	names, err := canonicalNames([]string{circuit})
 	if err != nil {
 		return err

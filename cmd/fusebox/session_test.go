@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -229,9 +228,6 @@ func TestGradesAtTheFloorAreAPlateau(t *testing.T) {
 
 // A guard that was killed leaves a start without an end: doctor says so.
 func TestKilledGuardIsSeenAsUnreported(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Log("a killed process is ended the same way; its shell command is not")
-	}
 	p := newPlace(t)
 	cmd := p.command(t.Context(), "run", "--circuit", "session/a", "--", "sh", "-c", "echo ready; exec sleep 60")
 	stdout, err := cmd.StdoutPipe()
