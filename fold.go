@@ -486,7 +486,7 @@ func (s *State) cooldown() time.Duration {
 	return time.Duration(base) + time.Duration(base*c.Jitter*uniform(s.Seed, s.Version))
 }
 
-// uniform is a number in [0, 1) that depends on the seed and the version alone,
+// uniform is a number in [0, 1) that depends on seed and version alone,
 // so that folding again gives the same deadline.
 func uniform(seed, version uint64) float64 {
 	h := fnv.New64a()
