@@ -134,7 +134,7 @@ func FuzzErrorText(f *testing.F) {
 		}
 		for _, shape := range []string{"Authorization: Bearer %s", "api_key=%s", "sk-%s", "https://u:%s@h/", `"token":"%s"`} {
 			const secret = "Zq7xK2mP9vLw4Rt8"
-			if strings.Contains(s, secret) {
+			if strings.Contains(s, secret[:8]) {
 				return
 			}
 			have := fusebox.ShortText(s + " " + fmt.Sprintf(shape, secret))
