@@ -4,6 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go list ./... | while read -r package; do
 	go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; } | while read -r target; do
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "${1:-10s}" "$package" </dev/null
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "${1:-10s}" -fuzzminimizetime 1s "$package" </dev/null
 	done
 done
