@@ -23,6 +23,8 @@ func TestErrorTextHoldsNoSecret(t *testing.T) {
 		"Proxy-Authorization: Basic " + secret,
 		"Authorization: Token " + secret,
 		"Authorization: " + secret,
+		`Authorization: {"token":"` + secret + `"}`,
+		`authorization: "token":"` + secret + `"`,
 		"bearer   " + secret,
 		"x-api-key: " + secret,
 		"X-Api-Key=" + secret,

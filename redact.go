@@ -7,7 +7,7 @@ import "regexp"
 // prefixes that providers give them; passwords in URLs.
 var secrets = regexp.MustCompile(`(?i)` +
 	`((?:set-)?cookie["'\\]*\s*[:=]\s*)[^\r\n]+` +
-	`|((?:(?:api|access|secret|private|account|auth)[-_ ]?key|[?&]key|token|secret|passw(?:or)?d|authorization)["'\\]*\s*[:=]\s*[\["'\\]*)` +
+	`|((?:(?:(?:api|access|secret|private|account|auth)[-_ ]?key|[?&]key|token|secret|passw(?:or)?d|authorization)["'\\]*\s*[:=]\s*[\["'\\]*)+)` +
 	`(?:(?:bearer|basic|token|digest|apikey)\s+)?[^\s"'\\&,;\]]{4,}` +
 	`|(?:bearer|basic)\s+[a-z0-9._~+/=-]{6,}` +
 	`|\b(?:sk|pk|rk|gsk|xox[a-z]|gh[a-z]|github_pat|glpat|hf|key)[-_][a-z0-9*_-]{6,}` +
