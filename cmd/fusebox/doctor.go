@@ -13,6 +13,7 @@ import (
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/config"
+	"github.com/fusebox-go/fusebox/filestore"
 	"github.com/fusebox-go/fusebox/session"
 )
 
@@ -90,7 +91,8 @@ type circuitFindings struct {
 	Condition  string   `json:"condition"`
 	Words      []string `json:"policy"`
 	Malformed  int      `json:"malformed"`
-	Unreported int      `json:"unreported"` // processes whose guards are gone without a report
+	Problems   []string `json:"problems,omitempty"` // of its files: the first few
+	Unreported int      `json:"unreported"`         // processes whose guards are gone without a report
 	thresholds
 }
 
@@ -126,6 +128,9 @@ func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Stor
 		}
 		found.Malformed, found.thresholds = log.malformed, thresholdsOf(s.Policy, len(log.workers))
 		found.Unreported = len(log.starts.Unreported(workerName(c)))
+		if found.Problems, err = problems(ctx, store, s.Circuit); err != nil {
+			return nil, err
+		}
 		d.Circuits = append(d.Circuits, found)
 		d.Malformed += log.malformed
 		d.Workers = append(d.Workers, log.workers...)
@@ -167,6 +172,26 @@ func readLog(ctx context.Context, store fusebox.Store, circuit string, now time.
 	return found, nil
 }
 
+// maxProblems is how many problems of a circuit's files are told one by one.
+const maxProblems = 5
+
+// problems are what is wrong with a circuit's files, where the store has files.
+func problems(ctx context.Context, store fusebox.Store, circuit string) ([]string, error) {
+	files, ok := store.(*filestore.Store)
+	if !ok {
+		return nil, nil
+	}
+	report, err := files.Inspect(ctx, circuit)
+	if err != nil {
+		return nil, err
+	}
+	var words []string
+	for _, problem := range report.Problems[:min(len(report.Problems), maxProblems)] {
+		words = append(words, problem.Error())
+	}
+	return words, nil
+}
+
 func (a *app) printDiagnosis(d *diagnosis) {
 	now := time.Now()
 	a.printf("store %s\n\n", d.Store)
@@ -194,8 +219,11 @@ func (a *app) printDiagnosis(d *diagnosis) {
 	}
 	a.printPolicies(d.Circuits)
 	for _, c := range d.Circuits {
-		if c.Malformed > 0 {
-			a.printf("\n%s: %s skipped\n", c.Circuit, countOf(c.Malformed, "malformed line"))
+		if c.Malformed > 0 || len(c.Problems) > 0 {
+			a.printf("\n%s: %s skipped\n", printable(c.Circuit), countOf(c.Malformed, "malformed line"))
+		}
+		for _, problem := range c.Problems {
+			a.printf("  %s\n", printable(problem))
 		}
 		if c.Unreported > 0 {
 			a.printf("\n%s: %s unreported: the guard was killed before the end\n", c.Circuit, countOf(c.Unreported, "start"))

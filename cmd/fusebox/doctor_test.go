@@ -130,7 +130,23 @@ func TestDoctorReportsMalformedLinesAndWorkers(t *testing.T) {
 	if c := got.Circuits[0]; c.Malformed != 2 || c.Workers != 2 || c.Effective != 3 || c.Unshared != 6 || c.Health != "up" {
 		t.Errorf("want 2 malformed lines, 2 workers, threshold 3, 6 unshared, up; have %+v", c)
 	}
-	if r := p.must("doctor"); !strings.Contains(r.stdout, "2 malformed lines") {
-		t.Errorf("the table does not tell of them: %s", r.stdout)
+	r := p.must("doctor")
+	for _, want := range []string{"2 malformed lines skipped", "session+a.jsonl:"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("want %q in\n%s", want, r.stdout)
+		}
+	}
+}
+
+// A file of an older harness that cannot be read blocks nothing, and is told.
+func TestDoctorReportsGarbledOlderFiles(t *testing.T) {
+	p := newPlace(t)
+	p.must("reset", "session/a")
+	if err := os.WriteFile(filepath.Join(p.storeDir(), "session+a.blocked-until"), []byte("tomorrow, perhaps\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := p.must("doctor")
+	if !strings.Contains(r.stdout, "blocked-until") {
+		t.Errorf("want the file named in\n%s", r.stdout)
 	}
 }
