@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -44,9 +45,11 @@ type Config struct {
 
 const defaultMaxCircuits = 500
 
-// wait bounds how long a request waits for the store: what is known locally is
-// shown then.
-const wait = 2 * time.Second
+// How long a request waits for the store: what is known locally is shown then.
+const (
+	wait      = 2 * time.Second
+	waitAgain = 50 * time.Millisecond // while it is known to be out of reach
+)
 
 // Handler serves the admin listener. Make one with [New]; Close ends its use of
 // the Box.
@@ -54,6 +57,7 @@ type Handler struct {
 	cfg     Config
 	serve   http.Handler
 	metrics *metrics
+	local   atomic.Bool // as last seen: the store is out of reach
 }
 
 // New returns the admin listener's handler. Make it before the circuits are
@@ -102,9 +106,23 @@ func (h *Handler) healthz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Handler) circuits(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	ctx, cancel := h.flush(r.Context())
 	defer cancel()
 	writeJSON(w, http.StatusOK, h.report(ctx))
+}
+
+// flush brings what the box counted to its listeners and to the store, and
+// returns a context with the time that is left for the store.
+func (h *Handler) flush(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := wait
+	if h.local.Load() {
+		limit = waitAgain
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	if err := h.cfg.Box.Flush(ctx); err != nil {
+		h.cfg.Logger.Debug("flushing the box", "error", err)
+	}
+	return ctx, cancel
 }
 
 func onlyGet(w http.ResponseWriter, r *http.Request) {

@@ -44,7 +44,7 @@ type tally struct {
 // Collect implements prometheus.Collector.
 func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	byLabel := map[string]*tally{}
-	up := g.m.h.cfg.Store != nil
+	local := false
 	for _, s := range g.m.h.cfg.Box.Circuits() {
 		if isRun(s.Circuit) {
 			continue
@@ -54,8 +54,9 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 			byLabel[label] = &tally{}
 		}
 		byLabel[label].add(&s)
-		up = up && !s.Local
+		local = local || s.Local
 	}
+	g.m.h.local.Store(local)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -74,7 +75,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	if g.m.h.cfg.Store != nil {
-		gauge(storeDesc, truth(up))
+		gauge(storeDesc, truth(!local))
 	}
 }
 

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 	"runtime"
 	"strings"
@@ -86,11 +85,8 @@ func (m *metrics) stop() {
 func (m *metrics) handler() http.Handler {
 	scrape := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), wait)
-		defer cancel()
-		if err := m.h.cfg.Box.Flush(ctx); err != nil {
-			m.h.cfg.Logger.Debug("flushing before a scrape", "error", err)
-		}
+		_, cancel := m.h.flush(r.Context())
+		cancel()
 		scrape.ServeHTTP(w, r)
 	})
 }

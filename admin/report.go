@@ -8,13 +8,10 @@ import (
 	"github.com/fusebox-go/fusebox"
 )
 
-// report is what the store and the box know. Flushing first makes the store's
-// view the newest; where the box is stricter, or the store is out of reach, the
+// report is what the store and the box know, after a flush, which makes the
+// store's view the newest; where the box is stricter, or the store is out of reach, the
 // box's own view is what decides here and so is what is shown.
 func (h *Handler) report(ctx context.Context) fusebox.Report {
-	if err := h.cfg.Box.Flush(ctx); err != nil {
-		h.cfg.Logger.Debug("flushing before a report", "error", err)
-	}
 	report := fusebox.Report{Circuits: []fusebox.Status{}, Runs: []fusebox.RunStatus{}}
 	if h.cfg.Store != nil {
 		stored, err := fusebox.ReadReport(ctx, h.cfg.Store)
@@ -23,7 +20,9 @@ func (h *Handler) report(ctx context.Context) fusebox.Report {
 		}
 		report = stored
 	}
+	local := false
 	for _, own := range h.cfg.Box.Circuits() {
+		local = local || own.Local
 		if isRun(own.Circuit) {
 			continue // told as a run
 		}
@@ -36,6 +35,7 @@ func (h *Handler) report(ctx context.Context) fusebox.Report {
 			report.Circuits[i] = own
 		}
 	}
+	h.local.Store(local)
 	for _, own := range h.cfg.Box.Runs() {
 		i := slices.IndexFunc(report.Runs, func(r fusebox.RunStatus) bool { return r.Run == own.Run })
 		if i < 0 {

@@ -348,3 +348,52 @@ func TestUpDemoShowsCircuitsMove(t *testing.T) {
 		t.Errorf("want exit code 0, have %d: %s", code, s.stderr)
 	}
 }
+
+// A store that is gone delays no call and refuses none: the circuit goes on
+// with what it knows, says so, and re-joins by itself.
+func TestUpGoesOnWithoutItsStore(t *testing.T) {
+	p, u := newPlace(t), newUpstream(t)
+	p.serveOne(u, oneAttempt+"circuits: {model/*: {trip: [{streak: 2}], cooldown: {after: 1h}}}\n")
+	s := p.up()
+	if a := s.ask("m"); a.status != http.StatusOK {
+		t.Fatalf("with the store: %d %s", a.status, a.body)
+	}
+	s.circuits() // which brings to the store what was not reported yet
+	if c := p.status().find("model/only/m"); c.Health != "up" {
+		t.Fatalf("with the store: %+v", c)
+	}
+
+	away := p.storeDir() + ".away"
+	if err := os.Rename(p.storeDir(), away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.storeDir(), []byte("no directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.do(answerBusy)
+	for range 2 {
+		s.ask("m")
+	}
+	called := u.count()
+	if a := s.ask("m"); a.status != http.StatusServiceUnavailable && u.count() > called+1 { // one last resort is allowed
+		t.Errorf("without the store two failures open the circuit, have %d %s", a.status, a.body)
+	}
+	eventually(t, "it says that it is local", func() bool {
+		c := s.circuits().find("model/only/m")
+		return c.Local && c.Phase == "open" && strings.Contains(s.get("/metrics"), "fusebox_store_up 0")
+	})
+	if !strings.Contains(s.stderr.String(), "out of reach") {
+		t.Errorf("the log does not tell: %s", s.stderr)
+	}
+
+	if err := os.Remove(p.storeDir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(away, p.storeDir()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has re-joined, and the store has what happened", func() bool {
+		c := p.status().find("model/only/m")
+		return c.Phase == "open" && c.Failures == 2 && strings.Contains(s.get("/metrics"), "fusebox_store_up 1")
+	})
+}
