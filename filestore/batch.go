@@ -31,7 +31,6 @@ type batch struct {
 	before previous // what the next checkpoint says of the rotated file, if it is not "" there
 	bare   bool     // the last line has no state
 	moved  bool     // the version changed
-	future bool     // an event of this batch lies in the future
 }
 
 // newBatch begins a write at the end of the file that the journal has read.
@@ -128,7 +127,6 @@ func (b *batch) line(e fusebox.Event) error {
 			return nil
 		}
 	}
-	b.future = b.future || e.At.After(b.now)
 	b.unstated(text, e)
 	return nil
 }
@@ -209,14 +207,13 @@ func (b *batch) checkpoint(s fusebox.State) {
 	b.stated(text, fusebox.Fold(b.p, s, e))
 }
 
-// finish appends the state where it is due and no line carries it yet. Always
-// makes it due.
-func (b *batch) finish(always bool) {
+// finish appends the state where it is due and no line carries it yet.
+func (b *batch) finish() {
 	if len(b.j.pending) == 0 {
 		return
 	}
 	s := b.state()
-	if always || b.moved || b.future || light(&s) || b.end()-b.j.cursor.stated > heft(&s) {
+	if b.moved || light(&s) || b.end()-b.j.cursor.stated > heft(&s) {
 		b.checkpoint(s)
 	}
 }

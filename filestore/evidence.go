@@ -123,6 +123,7 @@ func readFile(path, circuit string, size int64, emit func(fusebox.Event, error) 
 
 func readLines(f *os.File, circuit string, size int64, emit func(fusebox.Event, error) bool) (more bool, err error) {
 	number := 0
+	var c cursor
 	for l, err := range lines(io.NewSectionReader(f, 0, size), 0) {
 		if err != nil {
 			return false, err
@@ -137,6 +138,8 @@ func readLines(f *os.File, circuit string, size int64, emit func(fusebox.Event, 
 		}
 		if err != nil {
 			err = &LineError{File: f.Name(), Line: number, Offset: l.start, Err: err}
+		} else if holds := c.holds(l.text, &e, l.start, l.end); !holds && e.Kind != fusebox.KindCheckpoint {
+			e.State = nil // a copy from elsewhere
 		}
 		if !emit(e, err) {
 			return false, nil

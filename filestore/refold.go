@@ -79,16 +79,11 @@ func (r *refold) take(text []byte, e fusebox.Event, start, end int64) bool {
 	if r.state.Seed == 0 {
 		r.state.Seed = recorded.Seed
 	}
-	first := e.Kind == fusebox.KindCheckpoint && r.state.Revision == 0 && len(r.pending) == 0
 	if !r.settle(func(p pendingLine) bool { return !r.cursor.slippedIn(p.end) }, recorded.Policy, e.At) {
 		return false
 	}
 	step := Step{Event: e, Before: r.state, Recorded: recorded}
-	if first { // of a file that continues another
-		r.state = *recorded
-	} else {
-		r.state = fusebox.Fold(recorded.Policy, r.state, e)
-	}
+	r.state = fusebox.Fold(recorded.Policy, r.state, e)
 	step.After = r.state
 	return r.yield(step, nil)
 }

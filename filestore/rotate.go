@@ -56,7 +56,11 @@ func (s *Store) rotate(c *circuit, now time.Time) error {
 	}
 	number := 1
 	if len(rotated) > 0 {
-		number = rotated[len(rotated)-1].number + 1
+		last := rotated[len(rotated)-1]
+		number = last.number + 1
+		if info, err := os.Stat(filepath.Join(s.dir, last.name)); err == nil && os.SameFile(info, c.journal.file) {
+			number = last.number // somebody died in the middle of this
+		}
 	}
 	name := rotatedName(fileName(c.name), number)
 	old, temp := filepath.Join(s.dir, name), s.path(c.name, newSuffix)
@@ -73,7 +77,7 @@ func (s *Store) rotate(c *circuit, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Link(path, old); err != nil {
+	if err := os.Link(path, old); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if err := os.Rename(temp, path); err != nil {

@@ -105,3 +105,39 @@ func TestRotationGoesOnWithTheState(t *testing.T) {
 		t.Errorf("a fresh reader sees %v, version %d", again.Phase, again.Version)
 	}
 }
+
+// A process that dies between the two steps of a rotation leaves the log under
+// two names; nothing is read twice for that.
+func TestDeathInTheMiddleOfARotation(t *testing.T) {
+	s := open(t, Config{Rotate: 3000})
+	apply(t, s, bench, failure(time.Now()))
+	if err := os.Link(s.path(bench, logSuffix), filepath.Join(s.dir, rotatedName(fileName(bench), 1))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.path(bench, newSuffix), []byte("half a checkpoi"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := 1
+	for count := 0; count < 3; {
+		failures := 0
+		for e, err := range s.Evidence(t.Context(), bench, time.Time{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Kind == fusebox.KindEvidence {
+				failures++
+			}
+		}
+		if failures != written {
+			t.Fatalf("%d failures read back of %d, with %d rotated files", failures, written, count)
+		}
+		apply(t, s, bench, failure(time.Now()))
+		written++
+		rotated, err := s.rotated(bench)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count = len(rotated)
+	}
+	refoldAll(t, s.dir)
+}

@@ -386,7 +386,7 @@ func (s *Store) compose(c *circuit, f *os.File, old *legacy, events []fusebox.Ev
 			return nil, err
 		}
 	}
-	b.finish(b.end() >= s.limit)
+	b.finish()
 	return b, nil
 }
 

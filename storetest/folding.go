@@ -229,6 +229,16 @@ func laterPolicyWins(t *testing.T, b *bed) {
 	}
 }
 
+func givenLastWins(t *testing.T, b *bed) {
+	s, at := b.open(), ago(time.Minute)
+	strict := policy()
+	strict.Trip = []fusebox.Trip{fusebox.Streak(2)}
+	b.apply(s, policy(), failure(at))
+	if state := b.apply(b.open(), strict, failure(at.Add(1))); state.Phase != fusebox.Open || !state.Policy.Equal(strict) {
+		t.Errorf("phase %v by %v", state.Phase, state.Policy.Trip)
+	}
+}
+
 func zeroPolicyIsTheStoredOne(t *testing.T, b *bed) {
 	s, at := b.open(), ago(time.Minute)
 	p := policy()

@@ -50,6 +50,7 @@ func Run(t *testing.T, s Subject) {
 		{"evidence reads back", evidenceReadsBack, false},
 		{"transitions are recorded", transitionsAreRecorded, false},
 		{"the policy loaded later wins", laterPolicyWins, false},
+		{"of two policies as old the one given last wins", givenLastWins, false},
 		{"a zero policy is the stored one", zeroPolicyIsTheStoredOne, false},
 		{"throttles", throttles, false},
 		{"I14 holds", holds, false},
