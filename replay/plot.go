@@ -91,7 +91,7 @@ func (p *panel) frame(family string, target Target) {
 	words := map[string]string{"streak": "k failures in a row", "of": "k of the last 2k", "count": "k within the window"}
 	fmt.Fprintf(p.b, `<text x="%.0f" y="%d" text-anchor="middle">%s</text>`+"\n", p.left+panelWidth/2, panelTop+panelHeight+36, words[family])
 	y := p.opens(target.monthly())
-	fmt.Fprintf(p.b, `<line x1="%.0f" x2="%.0f" y1="%.1f" y2="%[3].1f" stroke="#888"/>`+"\n", p.left, p.left+panelWidth, y)
+	fmt.Fprintf(p.b, `<line x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1[3]f" stroke="#888"/>`+"\n", p.left, p.left+panelWidth, y)
 }
 
 func (p *panel) curves(t *Tuning, family string) {
@@ -101,7 +101,9 @@ func (p *panel) curves(t *Tuning, family string) {
 			continue
 		}
 		fmt.Fprintf(&opens, "%.1f,%.1f ", p.x(c.threshold), p.opens(*c.Formula))
-		fmt.Fprintf(&delays, "%.1f,%.1f ", p.x(c.threshold), p.delay(*c.Detect))
+		if c.Detect != nil {
+			fmt.Fprintf(&delays, "%.1f,%.1f ", p.x(c.threshold), p.delay(*c.Detect))
+		}
 		if c.Replayed != nil {
 			fmt.Fprintf(p.b, `<circle cx="%.1f" cy="%.1f" r="3" fill="#c0392b"/>`+"\n", p.x(c.threshold), p.opens(*c.Replayed))
 		}

@@ -67,8 +67,8 @@ type Candidate struct {
 	Formula       *float64 `json:"false_opens_30d"`          // expected, if calls fail independently
 	Replayed      *float64 `json:"false_opens_30d_replayed"` // as in the log
 	FalseOpens    int      `json:"false_opens"`              // seen in the log
-	Detect        *float64 `json:"detect_s"`                 // until a total outage is seen, by formula
-	Calls         int      `json:"detect_calls"`             // that it takes; 0 = no formula
+	Detect        *float64 `json:"detect_s"`                 // until a total outage is seen, by formula; null also if it never is
+	Calls         int      `json:"detect_calls"`             // that it takes; 0 = no formula, or never
 	Detected      int      `json:"incidents_detected"`       // of those in the log
 	DetectInLog   *float64 `json:"detect_s_replayed"`        // mean over these
 	FailuresInLog *float64 `json:"detect_calls_replayed"`    // failed calls until then, mean
@@ -239,6 +239,9 @@ func (o *TuneOptions) expect(c *Candidate, n *Normal) {
 		return
 	}
 	c.Formula = o.falseOpens(c, n.Share, n.CallsPerS)
+	if c.family != "streak" && float64(c.threshold-1)/n.CallsPerS > o.Within.Seconds() {
+		return // so many calls do not fit into the window
+	}
 	c.Calls = c.threshold
 	detect := float64(c.threshold) / n.CallsPerS
 	c.Detect = &detect
@@ -290,14 +293,15 @@ func (c *Candidate) count(h *history, incidents []stretch, opens []int64, normal
 	}
 }
 
-// meets reports whether false opens are few enough, by formula and by replay.
+// meets reports whether the candidate sees an outage at all, and false opens
+// are few enough, by formula and by replay.
 // The formula is asked with the largest share of failures that the data leave
 // possible; in the log as many are forgiven as the target allows for its time.
 func (o *TuneOptions) meets(c *Candidate, n *Normal) bool {
 	if n.CallsPerS == 0 {
 		return false
 	}
-	if c.family != "" && *o.falseOpens(c, n.ShareHigh, n.CallsPerS) > o.Target.monthly() {
+	if c.family != "" && (c.Detect == nil || *o.falseOpens(c, n.ShareHigh, n.CallsPerS) > o.Target.monthly()) {
 		return false
 	}
 	return float64(c.FalseOpens) <= o.Target.monthly()*n.Seconds/month.Seconds()

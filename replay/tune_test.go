@@ -69,7 +69,7 @@ func TestTuneSetsIncidentsApart(t *testing.T) {
 }
 
 func TestTuneReplayAgreesWithTheFormula(t *testing.T) {
-	got := tune(t, recorded(60_000, 0, time.Second, 0.08), monthlyTarget)[0]
+	got := tune(t, recorded(30_000, 0, time.Second, 0.08), monthlyTarget)[0]
 	for _, trip := range []string{"streak=2", "streak=3", "count=4,of=8,within=1m"} {
 		c := got.candidate(trip)
 		if c.FalseOpens < 10 || math.Abs(*c.Replayed / *c.Formula - 1) > 0.5 {
@@ -79,7 +79,7 @@ func TestTuneReplayAgreesWithTheFormula(t *testing.T) {
 }
 
 func TestTuneFindsTheSmallestThreshold(t *testing.T) {
-	got := tune(t, recorded(60_000, 0, 10*time.Second, 0.01), monthlyTarget)[0]
+	got := tune(t, recorded(30_000, 0, 10*time.Second, 0.01), monthlyTarget)[0]
 	// 0.1 calls a second and 1 %: a streak of 3 opens in 30 days 0.26 times;
 	// of 2k and a window of a minute need 4.
 	if want := "[streak=3 count=4,of=8,within=1m count=4,within=1m]"; fmt.Sprint(got.Smallest) != want {
@@ -87,8 +87,22 @@ func TestTuneFindsTheSmallestThreshold(t *testing.T) {
 	}
 	strict := monthlyTarget
 	strict.Target.Opens = 0.01
-	if got := tune(t, recorded(60_000, 0, 10*time.Second, 0.01), strict)[0].Smallest[0]; got != "streak=4" {
+	if got := tune(t, recorded(30_000, 0, 10*time.Second, 0.01), strict)[0].Smallest[0]; got != "streak=4" {
 		t.Errorf("one in 100 months: got %s, want streak=4", got)
+	}
+}
+
+func TestTuneKnowsRulesThatSeeNothing(t *testing.T) {
+	got := tune(t, recorded(10_000, 100, 10*time.Second, 0.01), monthlyTarget)[0]
+	// Seven calls fall into a minute, eight do not.
+	if c := got.candidate("count=7,within=1m"); !c.Meets || c.Detect == nil || c.Detected != 1 {
+		t.Errorf("7 within a minute: got %+v", c)
+	}
+	if c := got.candidate("count=8,of=16,within=1m"); c.Meets || c.Detect != nil || c.Detected != 0 {
+		t.Errorf("8 of 16 within a minute, at six calls a minute: got %+v", c)
+	}
+	if c := got.candidate("streak=20"); !c.Meets || c.Detect == nil {
+		t.Errorf("a streak has no window: got %+v", c)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/config"
@@ -42,8 +43,8 @@ class auth opens at once. With --config it starts from the circuit's own.`,
 				}
 				circuit = names[0]
 			}
-			if !c.Flags().Changed("trip") && try.file == nil {
-				a.warnf("no --trip: only a failure of class auth opens a circuit")
+			if try.file == nil {
+				a.warnOfGaps(c.Flags())
 			}
 			return a.replay(files, replay.Options{Policy: try.policy, Circuit: circuit, Seed: seed})
 		},
@@ -52,6 +53,17 @@ class auth opens at once. With --config it starts from the circuit's own.`,
 	c.Flags().StringVar(&circuit, "circuit", "", "replay this `NAME` alone; also the name of records that carry none")
 	c.Flags().Uint64Var(&seed, "seed", 1, "decides on the jitter of cooldowns")
 	return c
+}
+
+// warnOfGaps says what a bare policy lacks, that its author may have forgotten.
+func (a *app) warnOfGaps(given *pflag.FlagSet) {
+	if !given.Changed("trip") {
+		a.warnf("no --trip: only a failure of class auth opens a circuit")
+		return
+	}
+	if !given.Changed("cooldown") && !given.Changed("cooldown-calls") {
+		a.warnf("no --cooldown and no --cooldown-calls: the next call after opening is the probe already")
+	}
 }
 
 // replay replays files and prints each transition as it comes, then the summaries.

@@ -94,6 +94,23 @@ func TestReplayReadsAConfigurationOnlyIfTold(t *testing.T) {
 	}
 }
 
+func TestReplayWarnsOfWhatTheBarePolicyLacks(t *testing.T) {
+	p := newPlace(t)
+	file := p.write("morning.jsonl", morning)
+	for flags, want := range map[string]string{
+		"":                                   "no --trip",
+		"--trip streak=3":                    "no --cooldown",
+		"--trip streak=3 --cooldown 0s":      "",
+		"--cooldown-calls 2":                 "no --trip",
+		"--trip streak=3 --cooldown-calls 0": "gets no rest",
+	} {
+		got := p.must(append([]string{"replay", file}, strings.Fields(flags)...)...).stderr
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: want %q, got %q", flags, want, got)
+		}
+	}
+}
+
 func TestReplayMistakes(t *testing.T) {
 	p := newPlace(t)
 	file := p.write("morning.jsonl", morning)

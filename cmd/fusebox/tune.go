@@ -171,8 +171,11 @@ func (a *app) printTuning(t *replay.Tuning, target replay.Target) {
 			meets = cell{"missed", red}
 		}
 		after := ""
-		if c.Detect != nil {
+		switch {
+		case c.Detect != nil:
 			after = fmt.Sprintf("%s, %d calls", about(*c.Detect), c.Calls)
+		case c.Formula != nil:
+			after = "never"
 		}
 		inLog := ""
 		if c.DetectInLog != nil {
