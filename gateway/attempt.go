@@ -75,15 +75,6 @@ func (a *attempt) untilHeaders() (string, time.Duration) {
 	return theHeaders, a.limits.Headers
 }
 
-// untilFirstToken is what is left of the limit for the first content.
-func (a *attempt) untilFirstToken() (string, time.Duration) {
-	limit := a.limits.FirstToken
-	if limit <= 0 {
-		return theWhole, 0
-	}
-	return theFirstToken, max(limit-time.Since(a.started), time.Millisecond)
-}
-
 // request is the client's, as the backend gets it.
 func (a *attempt) request() *http.Request {
 	body := a.peeked.rename(a.body, a.model)

@@ -101,16 +101,19 @@ func (w *watchdog) bark() {
 }
 
 // expect sets the limit for what comes next; 0 = the total alone.
-func (w *watchdog) expect(what string, limit time.Duration) {
-	left := time.Until(w.end)
-	passing := limitError{what, limit}
-	if limit <= 0 || limit > left {
-		passing, limit = limitError{theWhole, w.total}, left
+func (w *watchdog) expect(what string, limit time.Duration) { w.expectSince(what, limit, time.Now()) }
+
+// expectSince is expect for a limit that began to run at a time.
+func (w *watchdog) expectSince(what string, limit time.Duration, since time.Time) {
+	now := time.Now()
+	passing, end := limitError{theWhole, w.total}, w.end
+	if by := since.Add(limit); limit > 0 && by.Before(end) {
+		passing, end = limitError{what, limit}, by
 	}
 	w.mu.Lock()
 	w.passing = passing
 	w.mu.Unlock()
-	w.timer.Reset(limit)
+	w.timer.Reset(end.Sub(now))
 }
 
 // pause stops the clock: it is the client who is waited for.

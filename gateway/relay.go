@@ -130,7 +130,7 @@ func (s *stream) fill() {
 	}
 	switch {
 	case !s.answered:
-		s.dog.expect(s.untilFirstToken())
+		s.dog.expectSince(theFirstToken, s.limits.FirstToken, s.started)
 	case s.reading.complete() && s.reading.prompt():
 		s.dog.expect(theNextToken, min(endGrace, s.limits.Idle))
 	default:
