@@ -185,7 +185,10 @@ func (c *Circuit) permit(t time.Time, lease string, until time.Time, live bool) 
 		c.refresh(t, live)
 		e = c.cur.Load()
 	}
-	p := Permit{epoch: e, start: max(int64(t.Sub(c.box.base)), 1)}
+	p := Permit{epoch: e, start: int64(t.Sub(c.box.base))}
+	if p.start == 0 {
+		p.start = 1 // 0 is for what was not measured
+	}
 	overdue := c.policy.Overdue > 0 && len(c.policy.Trip) > 0
 	if lease == "" && !overdue {
 		return p

@@ -205,3 +205,33 @@ func BenchmarkFailure(b *testing.B) {
 		succeed(b, c)
 	}
 }
+
+// A call at a time before the box was made, as in a story or a simulation, took
+// as long as its two times say: it once took no time at all, and so a failure
+// after an hour was taken for a fast one.
+func TestElapsedAtTimesBeforeTheBox(t *testing.T) {
+	b := newBox(t, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) {
+		p.Trip, p.FasterThan = []fusebox.Trip{fusebox.Streak(1)}, time.Minute
+	})})
+	for _, tt := range []struct {
+		name string
+		took time.Duration
+		want fusebox.Phase
+	}{
+		{"slow", time.Hour, fusebox.Closed},
+		{"fast", time.Second, fusebox.Open},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := circuit(t, b, "session/"+tt.name)
+			start := time.Date(2020, 1, 1, 12, 0, 0, 0, time.UTC)
+			p, err := c.AllowAt(start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.DoneAt(start.Add(tt.took), fusebox.Result{Outcome: fusebox.Failure, Class: fusebox.ClassCrash})
+			if s := c.State(); s.Phase != tt.want {
+				t.Errorf("a failure after %v: %v, want %v", tt.took, s.Phase, tt.want)
+			}
+		})
+	}
+}
