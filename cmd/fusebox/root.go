@@ -84,6 +84,7 @@ tells the caller what to do instead.`,
 		a.replayCommand(),
 		a.simulateCommand(),
 		a.tuneCommand(),
+		a.demoCommand(),
 		a.configCommand(),
 		a.versionCommand(),
 	)
