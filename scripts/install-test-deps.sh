@@ -12,6 +12,7 @@ node:nodejs:SDK clients and MCP servers as test peers
 npm:npm:installing these peers
 redis-server:redis-server:the Redis store
 chromium:chromium:the panel
+curl:curl:the sessions that the documents show
 "
 
 missing=() packages=()
