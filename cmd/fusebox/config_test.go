@@ -97,3 +97,18 @@ func TestExamplesAreInOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestConfigCheckListsTheCircuitsThatAreServed(t *testing.T) {
+	p := newPlace(t)
+	p.env = append(p.env, "OPENAI_API_KEY=a-key-of-the-test")
+	path, err := filepath.Abs("../../examples/local-first.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.must("config", "check", path)
+	for _, want := range []string{localModel + "\n  opens at 2 failures in a row", "\nmodel/paid/gpt-5-mini\n", "\ncredential/openai_api_key\n"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("want %q in\n%s", want, r.stdout)
+		}
+	}
+}

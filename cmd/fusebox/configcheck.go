@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -90,8 +91,14 @@ func (a *app) checkConfig(ctx context.Context) error {
 	for _, o := range c.Outcomes() {
 		report.add(o.Name, o.Settings, 0)
 	}
-	for _, circuit := range a.knownCircuits(ctx) {
-		report.add(circuit.name, c.Settings(circuit.name), circuit.workers)
+	known := a.knownCircuits(ctx)
+	for _, name := range servedCircuits(c) {
+		if _, found := known[name]; !found {
+			known[name] = 0
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		report.add(name, c.Settings(name), known[name])
 	}
 	if a.json {
 		return a.printJSON(report)
@@ -114,34 +121,55 @@ func (r *configReport) add(name string, s config.Settings, workers int) {
 	r.Warnings = append(r.Warnings, w)
 }
 
-// knownCircuit is a circuit of the store and how many workers report to it.
-type knownCircuit struct {
-	name    string
-	workers int
+// servedCircuits lists the circuits that the configuration itself tells of: of
+// the models that backends map to, of their keys, and of tool servers.
+func servedCircuits(c *config.Config) []string {
+	var names []string
+	add := func(name string) {
+		if name, err := fusebox.CanonicalName(name); err == nil {
+			names = append(names, name)
+		}
+	}
+	for _, b := range c.Backends {
+		for _, model := range b.Models {
+			add(circuitPrefix(b.Name) + model)
+		}
+		if !b.Key.IsZero() {
+			add(credentialCircuit(b.Key))
+		}
+	}
+	for _, s := range c.MCP.Servers {
+		add("server/" + s.Name)
+	}
+	return names
 }
 
-// knownCircuits lists the store's circuits. The configuration can be checked
-// without a store too: then there are none.
-func (a *app) knownCircuits(ctx context.Context) []knownCircuit {
+// knownCircuits returns the store's circuits, and how many workers report to
+// each. The configuration can be checked without a store too: then there are
+// none.
+func (a *app) knownCircuits(ctx context.Context) map[string]int {
+	workers := map[string]int{}
 	store, err := a.openStore(ctx)
 	if err != nil {
 		a.log.Debug("the store's circuits are left out", "error", err)
-		return nil
+		return workers
 	}
 	defer store.Close()
-	var known []knownCircuit
 	for name, err := range store.Circuits(ctx) {
 		if err != nil {
 			a.log.Warn("reading the store", "error", err)
 			continue
 		}
+		if fusebox.Kind(name) == "run" {
+			continue // no configuration speaks of it
+		}
 		log, err := readLog(ctx, store, name, time.Now())
 		if err != nil {
 			a.log.Warn("reading the log", "circuit", name, "error", err)
 		}
-		known = append(known, knownCircuit{name, len(log.workers)})
+		workers[name] = len(log.workers)
 	}
-	return known
+	return workers
 }
 
 func (a *app) printConfigReport(r *configReport) {

@@ -91,6 +91,7 @@ func TestOperatorJSONIsAStatusObject(t *testing.T) {
 }
 
 func TestOperatorUsage(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	tests := map[string][]string{
 		"neither open nor closed":       {"hold", "model/a/m"},
@@ -173,6 +174,7 @@ func TestWhyOfAnUnknownCircuit(t *testing.T) {
 }
 
 func TestEventsOverAllCircuitsInOrder(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.must("trip", "a/x")
 	p.must("hold", "open", "b/y", "--reason", "upgrade")
@@ -202,6 +204,7 @@ func TestEventsOverAllCircuitsInOrder(t *testing.T) {
 }
 
 func TestEventsFollow(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.must("trip", "a/x")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -90,6 +90,7 @@ type circuitDiagnosis struct {
 type circuitFindings struct {
 	Condition  string   `json:"condition"`
 	Words      []string `json:"policy"`
+	Differs    bool     `json:"policy_differs"` // from what the configuration here says
 	Malformed  int      `json:"malformed"`
 	Problems   []string `json:"problems,omitempty"` // of its files: the first few
 	Unreported int      `json:"unreported"`         // processes whose guards are gone without a report
@@ -121,19 +122,13 @@ func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Stor
 	d := &diagnosis{Store: address.String(), Backends: []backendDiagnosis{}, Circuits: []circuitDiagnosis{},
 		Runs: report.Runs, Workers: []string{}}
 	for _, s := range report.Circuits {
-		found := circuitDiagnosis{Status: s, circuitFindings: circuitFindings{Condition: conditionOf(&s), Words: s.Policy.Words()}}
-		log, err := readLog(ctx, store, s.Circuit, time.Now())
+		found, workers, err := diagnoseCircuit(ctx, c, store, s)
 		if err != nil {
 			return nil, err
 		}
-		found.Malformed, found.thresholds = log.malformed, thresholdsOf(s.Policy, len(log.workers))
-		found.Unreported = len(log.starts.Unreported(workerName(c)))
-		if found.Problems, err = problems(ctx, store, s.Circuit); err != nil {
-			return nil, err
-		}
 		d.Circuits = append(d.Circuits, found)
-		d.Malformed += log.malformed
-		d.Workers = append(d.Workers, log.workers...)
+		d.Malformed += found.Malformed
+		d.Workers = append(d.Workers, workers...)
 		d.Down = d.Down || s.Health == fusebox.Down
 	}
 	for _, b := range c.Backends {
@@ -142,6 +137,22 @@ func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Stor
 	slices.Sort(d.Workers)
 	d.Workers = slices.Compact(d.Workers)
 	return d, nil
+}
+
+// diagnoseCircuit reads a circuit's whole log, and tells who reported lately.
+func diagnoseCircuit(ctx context.Context, c *config.Config, store fusebox.Store, s fusebox.Status) (d circuitDiagnosis, workers []string, err error) {
+	log, err := readLog(ctx, store, s.Circuit, time.Now())
+	if err != nil {
+		return d, nil, err
+	}
+	d = circuitDiagnosis{Status: s, circuitFindings: circuitFindings{
+		Condition: conditionOf(&s), Words: s.Policy.Words(), Malformed: log.malformed,
+		Differs:    c.Names(s.Circuit) && !c.Policy(s.Circuit).Equal(s.Policy),
+		Unreported: len(log.starts.Unreported(workerName(c))),
+		thresholds: thresholdsOf(s.Policy, len(log.workers)),
+	}}
+	d.Problems, err = problems(ctx, store, s.Circuit)
+	return d, log.workers, err
 }
 
 // lately is how far back a worker counts as one that reports.
@@ -230,6 +241,9 @@ func (a *app) printDiagnosis(d *diagnosis) {
 		}
 	}
 	for _, c := range d.Circuits {
+		if c.Differs {
+			a.printf("\n%s: its policy is not that of the configuration here: its workers were started with another\n", printable(c.Circuit))
+		}
 		if c.Local {
 			a.printf("\n%s: the store is out of reach, local since %s\n", c.Circuit, clock(c.LocalSince))
 		}

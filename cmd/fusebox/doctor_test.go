@@ -50,6 +50,7 @@ func TestDoctorTellsUnknownFromDown(t *testing.T) {
 }
 
 func TestDoctorConditions(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.must("trip", "a/down")
 	p.must("throttle", "a/throttled", "--for", "1h")
@@ -76,6 +77,7 @@ func TestDoctorConditions(t *testing.T) {
 }
 
 func TestDoctorCheckAsksAndRecords(t *testing.T) {
+	t.Parallel()
 	p, well := newPlace(t), newUpstream(t)
 	gone := newUpstream(t)
 	gone.Close()
@@ -148,5 +150,21 @@ func TestDoctorReportsGarbledOlderFiles(t *testing.T) {
 	r := p.must("doctor")
 	if !strings.Contains(r.stdout, "blocked-until") {
 		t.Errorf("want the file named in\n%s", r.stdout)
+	}
+}
+
+// Workers that were started with another file than the one here decide by that.
+func TestDoctorTellsOfAnotherPolicy(t *testing.T) {
+	p := newPlace(t)
+	p.write("fusebox.yaml", "circuits: {tool/*: {trip: [{streak: 7}]}}\n")
+	p.must("trip", "tool/crm")
+	p.must("reset", "tool/crm")
+	const words = "its policy is not that of the configuration here"
+	if r := p.must("doctor"); strings.Contains(r.stdout, words) {
+		t.Errorf("it is the same: %s", r.stdout)
+	}
+	p.write("fusebox.yaml", "circuits: {tool/*: {trip: [{streak: 8}]}}\n")
+	if r := p.must("doctor"); !strings.Contains(r.stdout, words) {
+		t.Errorf("the file has changed since: %s", r.stdout)
 	}
 }

@@ -98,6 +98,7 @@ const (
 // Every success would reset a streak, so that it never opens; failures in a
 // window open the circuit whatever ended in between.
 func TestInterleavedMorning(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, file string
 		phase      string
@@ -123,6 +124,7 @@ func TestInterleavedMorning(t *testing.T) {
 // The same with all sessions ending at once: in whatever order they are
 // recorded, no failure is lost.
 func TestInterleavedMorningAllAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	file := p.write("fusebox.yaml", windowFile)
 	var sessions sync.WaitGroup
@@ -146,6 +148,7 @@ func TestInterleavedMorningAllAtOnce(t *testing.T) {
 }
 
 func TestConfigCheckWarnsOfAStreakOverSeveralWorkers(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.write("fusebox.yaml", streakFile)
 	if r := p.must("config", "check"); !strings.Contains(r.stdout, "warning") || !strings.Contains(r.stdout, "a streak over several workers") {

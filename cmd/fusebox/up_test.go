@@ -106,6 +106,7 @@ func TestUpRefusesToStart(t *testing.T) {
 
 // A signal lets what is under way come to its end, and what it showed is kept.
 func TestUpDrainsAndRecords(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
 			p, u := newPlace(t), newUpstream(t)
@@ -146,6 +147,7 @@ func TestUpDrainsAndRecords(t *testing.T) {
 }
 
 func TestUpDrainIsBounded(t *testing.T) {
+	t.Parallel()
 	p, u := newPlace(t), newUpstream(t)
 	p.serveOne(u, "")
 	s := p.up("--drain", "50ms")
@@ -201,6 +203,7 @@ func expect(t *testing.T, s *serving, what, backend string, local, paid *upstrea
 
 // One failure is not an outage: a laptop waking from sleep produces exactly one.
 func TestLocalFirst(t *testing.T) {
+	t.Parallel()
 	_, s, local, paid := localFirst(t)
 	expect(t, s, "the first request, though nothing was checked", "local", local, paid, 1, 0)
 	local.do(answerBusy)
@@ -228,6 +231,7 @@ func TestLocalFirst(t *testing.T) {
 
 // What an operator does reaches a running gateway, and every reader says the same.
 func TestOperatorsReachARunningGateway(t *testing.T) {
+	t.Parallel()
 	p, s, local, paid := localFirst(t)
 	const name = localModel
 	expect(t, s, "at first", "local", local, paid, 1, 0)
@@ -289,6 +293,7 @@ func TestOperatorsReachARunningGateway(t *testing.T) {
 }
 
 func TestUpObserves(t *testing.T) {
+	t.Parallel()
 	p, u := newPlace(t), newUpstream(t)
 	p.serveOne(u, oneAttempt+"circuits: {model/*: {trip: [{streak: 1}], cooldown: {after: 1h}}}\n")
 	s := p.up("--observe")
@@ -305,6 +310,7 @@ func TestUpObserves(t *testing.T) {
 }
 
 func TestAdminToken(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.serveOne(newUpstream(t), "admin: {token: {env: ADMIN_TOKEN}}\n")
 	p.env = append(p.env, "ADMIN_TOKEN=a-secret-of-the-test")
@@ -325,6 +331,7 @@ func TestAdminToken(t *testing.T) {
 
 // With nothing configured and nothing found there is a demo, and it moves.
 func TestUpDemoShowsCircuitsMove(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	s := p.up("--demo")
 	const flaky = "model/demo-flaky/demo"
@@ -352,6 +359,7 @@ func TestUpDemoShowsCircuitsMove(t *testing.T) {
 // A store that is gone delays no call and refuses none: the circuit goes on
 // with what it knows, says so, and re-joins by itself.
 func TestUpGoesOnWithoutItsStore(t *testing.T) {
+	t.Parallel()
 	p, u := newPlace(t), newUpstream(t)
 	p.serveOne(u, oneAttempt+"circuits: {model/*: {trip: [{streak: 2}], cooldown: {after: 1h}}}\n")
 	s := p.up()
@@ -396,4 +404,17 @@ func TestUpGoesOnWithoutItsStore(t *testing.T) {
 		c := p.status().find("model/only/m")
 		return c.Phase == "open" && c.Failures == 2 && strings.Contains(s.get("/metrics"), "fusebox_store_up 1")
 	})
+}
+
+// Without a file, what is found is served: here a key in the environment.
+func TestUpServesWhatItFinds(t *testing.T) {
+	p := newPlace(t)
+	p.env = append(p.env, "ANTHROPIC_API_KEY=a-key-of-the-test")
+	s := p.up()
+	s.stop()
+	words := s.stderr.String()
+	if !strings.Contains(words, "no fusebox.yaml: serving what was found on this machine") ||
+		!strings.Contains(words, "anthropic (https://api.anthropic.com/v1)") || strings.Contains(words, "a-key-of-the-test") {
+		t.Errorf("it says %s", words)
+	}
 }
