@@ -174,7 +174,7 @@ func (s *State) note(e *Event) {
 		if e.Elapsed > 0 {
 			s.Latency = average(s.Latency, e.Elapsed, e.count())
 		}
-		if e.Outcome == Success {
+		if e.Outcome == Success && !e.Late {
 			s.Throttles = 0
 		}
 	case Failure:

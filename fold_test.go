@@ -318,3 +318,16 @@ func throttledAhead() fusebox.Event {
 	e.Seen = at("12:00:45")
 	return e
 }
+
+// Where a throttle names no time the wait doubles; a result without a vote
+// must not begin it anew.
+func TestI2LateSuccessLeavesTheThrottle(t *testing.T) {
+	p := rules(fusebox.Streak(1))
+	unnamed := fusebox.Event{At: at("12:00"), Outcome: fusebox.Throttled, Admitted: true}
+	again := unnamed
+	again.At = at("12:01")
+	success := worked("12:00:30", 0)
+	want(t, "wait after a success", fold(p, fusebox.State{}, unnamed, success, again).Throttled, at("12:01:01"))
+	success.Late = true
+	want(t, "wait after a late one", fold(p, fusebox.State{}, unnamed, success, again).Throttled, at("12:01:02"))
+}

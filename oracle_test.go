@@ -142,7 +142,7 @@ func (o *oracle) held(t time.Time) bool {
 func (o *oracle) evidence(e fusebox.Event, t time.Time) {
 	if e.Outcome != fusebox.Canceled {
 		o.checked = newest(o.checked, e.At)
-		if e.Outcome == fusebox.Success {
+		if e.Outcome == fusebox.Success && !e.Late {
 			o.throttles = 0
 		}
 		if e.Outcome == fusebox.Failure {
