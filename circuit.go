@@ -43,6 +43,7 @@ type detail struct {
 	busy    bool          // an exchange with the store is under way
 	seen    State         // newest state that was watched meanwhile
 	retired []*epoch      // replaced epochs, for results that met them just then
+	plain   *epoch        // this version's, while another mode has replaced it: its calls may still succeed
 	asking  bool          // a probe was asked of the store
 	unused  int           // grants that came too late for their call, in a row
 	grant   string        // such a grant's token
@@ -341,6 +342,9 @@ func (c *Circuit) collect(t time.Time) {
 			c.collectEpoch(e, t)
 		}
 		c.d.retired = nil
+		if plain := c.d.plain; plain != nil {
+			c.collectEpoch(plain, t)
+		}
 	}
 	c.collectEpoch(c.cur.Load(), t)
 	if c.d != nil {
@@ -413,18 +417,25 @@ func (c *Circuit) StatusAt(t time.Time) Status {
 	c = c.lock()
 	defer c.mu.Unlock()
 	s := c.known().clone()
-	e := c.cur.Load()
+	if c.d != nil && c.d.plain != nil {
+		c.peek(c.d.plain, &s, t)
+	}
+	c.peek(c.cur.Load(), &s, t)
+	status := s.StatusAt(c.name, t)
+	if y := c.box.sync; y != nil {
+		status.Local, status.LocalSince = y.localSince()
+	}
+	return status
+}
+
+// peek folds into s what the fast path counted in e, and leaves it there.
+func (c *Circuit) peek(e *epoch, s *State, t time.Time) {
 	if n, elapsed := e.ok.peek(); n > 0 {
 		run := c.run(e, t, n, elapsed)
 		s.apply(&run)
 	}
 	refused, _ := e.refused.peek()
 	s.Denied += int(refused)
-	status := s.StatusAt(c.name, t)
-	if y := c.box.sync; y != nil {
-		status.Local, status.LocalSince = y.localSince()
-	}
-	return status
 }
 
 // State returns a copy of the state as this process knows it.

@@ -44,7 +44,7 @@ func (c *Circuit) modeOf(s *State, t time.Time, live bool) mode {
 	switch {
 	case !d.Go && !d.Probe && live && d.Reason != ReasonProbing && !c.observes() && p.Cooldown.Calls == 0:
 		return modeRefuse
-	case !d.Go, s.Phase == HalfOpen, p.Overdue > 0 && len(p.Trip) > 0:
+	case !d.Go, s.Phase == HalfOpen, s.Hold != nil, p.Overdue > 0 && len(p.Trip) > 0:
 		return modeLocked
 	}
 	timed, windowed := c.box.records() || p.FasterThan > 0, false
@@ -89,6 +89,9 @@ func (c *Circuit) refresh(t time.Time, live bool) {
 		}
 		return
 	}
+	if c.resume(now, want, s.Version) {
+		return
+	}
 	next := &epoch{circuit: c, version: s.Version, mode: want, slow: math.MaxInt64}
 	switch want {
 	case modeRefuse:
@@ -106,6 +109,31 @@ func (c *Circuit) refresh(t time.Time, live bool) {
 	}
 	c.retire(now, t)
 	c.cur.Store(next)
+}
+
+// resume keeps a plain epoch for as long as its version lasts, and goes back to
+// it when the version's calls pass again: a permit that it gave counts on it,
+// whatever refused calls in between. It reports whether it went back.
+func (c *Circuit) resume(now *epoch, want mode, version uint64) bool {
+	if c.d == nil {
+		return false
+	}
+	if now.mode == modePlain && now.version == version {
+		c.d.plain = now
+		return false
+	}
+	plain := c.d.plain
+	c.d.plain = nil
+	if plain == nil || plain.version != version {
+		return false
+	}
+	if want != modePlain {
+		c.d.plain = plain
+		return false
+	}
+	c.retire(now, time.Time{})
+	c.cur.Store(plain)
+	return true
 }
 
 // bucketEnd is when the shortest bucket that t lies in ends, on the box's clock.

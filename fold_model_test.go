@@ -16,7 +16,7 @@ import (
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
 // check runs a property at least so many times, more if -rapid.checks says so.
-func check(t *testing.T, times int, property func(*rapid.T)) {
+func check(t testing.TB, times int, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
 	old := checks.Value.String()
