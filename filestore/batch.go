@@ -65,7 +65,7 @@ func (b *batch) adopt() error {
 	s := b.state()
 	recorded := &b.j.state
 	news := len(b.j.pending) > 0 && (light(&s) || s.Version != recorded.Version || recorded.Policy.IsZero())
-	if !news && !b.newPolicy(&s) && !aheadOf(&s, b.now) && b.before.name == "" {
+	if !news && !(replaces(b.p, s.Policy) && !s.Policy.IsZero()) && !aheadOf(&s, b.now) && b.before.name == "" {
 		return nil
 	}
 	var moves []fusebox.Transition
@@ -85,14 +85,6 @@ func (b *batch) adopt() error {
 		}
 	}
 	return nil
-}
-
-// newPolicy reports whether the batch's policy replaces the recorded one.
-func (b *batch) newPolicy(s *fusebox.State) bool {
-	if b.p.IsZero() || s.Policy.IsZero() || b.p.Loaded.Before(s.Policy.Loaded) {
-		return false
-	}
-	return !b.p.Equal(s.Policy) || !b.p.Loaded.Equal(s.Policy.Loaded)
 }
 
 // add appends an event, and the transition that it causes.

@@ -27,6 +27,11 @@
 // lies after that was in the future. [Refold] does the same and so gives
 // exactly the recorded states.
 //
+// A log that has grown long is begun anew with a checkpoint, which names the old
+// file and how much of it is accounted for. A program that keeps the old file
+// open may go on writing to it until the next rotation: the next writer copies
+// its lines into the log.
+//
 // A state with many marks is not written with every line, but once the lines
 // since the last one are about as long as it, and at every transition.
 //

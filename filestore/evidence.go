@@ -94,11 +94,23 @@ func (s *Store) readAll(circuit string, since time.Time, emit func(fusebox.Event
 		if from, err := previousOf(next); err == nil && from.name == file.name {
 			size = min(size, from.read) // what came later is in the file after it
 		}
-		if more, err := readFile(path, circuit, size, emit); err != nil || !more {
+		if more, err := readFile(path, circuit, 0, size, emit); err != nil || !more {
 			return err
 		}
 	}
-	_, err = readLines(log, circuit, present.Size(), emit)
+	if more, err := readLines(log, circuit, 0, present.Size(), emit); err != nil || !more {
+		return err
+	}
+	before, err := latestPrevious(log, present.Size())
+	if err != nil || before.name == "" {
+		return err
+	}
+	path := filepath.Join(s.dir, before.name) // of which the log does not have the last lines, if it has grown
+	info, err := os.Stat(path)
+	if err != nil || info.Size() <= before.read {
+		return ignoreMissing(err)
+	}
+	_, err = readFile(path, circuit, before.read, info.Size(), emit)
 	return err
 }
 
@@ -112,16 +124,17 @@ func previousOf(path string) (previous, error) {
 	return firstPrevious(f)
 }
 
-func readFile(path, circuit string, size int64, emit func(fusebox.Event, error) bool) (more bool, err error) {
+func readFile(path, circuit string, from, size int64, emit func(fusebox.Event, error) bool) (more bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return true, ignoreMissing(err)
 	}
 	defer f.Close()
-	return readLines(f, circuit, size, emit)
+	return readLines(f, circuit, from, size, emit)
 }
 
-func readLines(f *os.File, circuit string, size int64, emit func(fusebox.Event, error) bool) (more bool, err error) {
+// readLines gives the lines that begin at byte from or after it to emit.
+func readLines(f *os.File, circuit string, from, size int64, emit func(fusebox.Event, error) bool) (more bool, err error) {
 	number := 0
 	var c cursor
 	for l, err := range lines(io.NewSectionReader(f, 0, size), 0) {
@@ -129,7 +142,7 @@ func readLines(f *os.File, circuit string, size int64, emit func(fusebox.Event, 
 			return false, err
 		}
 		number++
-		if l.blank() {
+		if l.blank() || l.start < from {
 			continue
 		}
 		e, err := l.parse(circuit)

@@ -159,6 +159,7 @@ func TestLinesInARotatedFileCount(t *testing.T) {
 			break
 		}
 	}
+	s = open(t, Config{Dir: s.dir}) // which rotates no more
 	reader := open(t, Config{Dir: s.dir})
 	for range 2 {
 		if _, err := old.WriteString(foreignFailure + "\nnot JSON\n" + foreignFailure + "\n" + foreignFailure[:10]); err != nil {
@@ -167,6 +168,9 @@ func TestLinesInARotatedFileCount(t *testing.T) {
 		want += 2
 		if state := apply(t, reader, bench); state.Streak != want {
 			t.Errorf("a reader sees a streak of %d, want %d", state.Streak, want)
+		}
+		if got := failuresOf(t, s); got != want {
+			t.Errorf("%d failures read back, want %d", got, want)
 		}
 		want++
 		if state := report(); state.Streak != want {
@@ -179,19 +183,25 @@ func TestLinesInARotatedFileCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	failures, malformed := 0, 0
-	for e, err := range s.Evidence(t.Context(), bench, time.Time{}) {
-		switch {
-		case err != nil:
-			malformed++
-		case e.Kind == fusebox.KindEvidence:
-			failures++
-		}
+	if got := failuresOf(t, s); got != want {
+		t.Errorf("%d failures read back, want %d", got, want)
 	}
-	if failures != want || malformed < 2 {
-		t.Errorf("%d failures read back, want %d, and %d malformed", failures, want, malformed)
+	if report, err := s.Inspect(t.Context(), bench); err != nil || report.Malformed != 4 {
+		t.Errorf("%d malformed lines, want 4, %v", report.Malformed, err)
 	}
 	refoldAll(t, s.dir)
+}
+
+// failuresOf counts the failures that the log tells of.
+func failuresOf(t *testing.T, s *Store) int {
+	t.Helper()
+	n := 0
+	for e, err := range s.Evidence(t.Context(), bench, time.Time{}) {
+		if err == nil && e.Kind == fusebox.KindEvidence {
+			n++
+		}
+	}
+	return n
 }
 
 func TestOldLogsAreKeptForAWhile(t *testing.T) {

@@ -185,6 +185,14 @@ func foldAt(p fusebox.Policy, s fusebox.State, e fusebox.Event, now time.Time) f
 	return fusebox.Fold(p, s, e)
 }
 
+// replaces reports whether p, given now, takes the place of the recorded policy.
+func replaces(p, recorded fusebox.Policy) bool {
+	if p.IsZero() || p.Loaded.Before(recorded.Loaded) {
+		return false
+	}
+	return !p.Equal(recorded) || !p.Loaded.Equal(recorded.Loaded)
+}
+
 // remark is what a checkpoint line may say beside the state.
 type remark struct {
 	File  string `json:"file,omitempty"`  // the rotated file that the log continues

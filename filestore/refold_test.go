@@ -169,6 +169,7 @@ func (w *workshop) check() {
 		if err != nil {
 			w.Fatal(err)
 		}
+		c.given, c.policy = fusebox.Policy{}, fusebox.Policy{} // what is recorded, not what this process would have
 		state, err := s.peek(c)
 		if err != nil {
 			w.Fatal(err)

@@ -301,8 +301,8 @@ func (c *circuit) answer(state fusebox.State, old *legacy, now time.Time) fusebo
 	}
 	old.block(&state, now)
 	state.Revision += c.blocks // a block that came or went is news too
-	if state.Policy.IsZero() {
-		state.Policy = c.policy
+	if replaces(c.policy, state.Policy) {
+		state.Policy = c.policy // as the next event will record it
 	}
 	if state.Policy.IsZero() {
 		state.Policy = fusebox.DefaultPolicy(fusebox.Kind(c.name))

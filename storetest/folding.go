@@ -223,6 +223,12 @@ func laterPolicyWins(t *testing.T, b *bed) {
 	newest := policy()
 	newest.Loaded = ago(time.Minute)
 	newest.Trip = []fusebox.Trip{fusebox.Count(9, time.Minute)}
+	if state := b.apply(s, newest); !state.Policy.Equal(newest) {
+		t.Errorf("reading by the newest policy gives %v", state.Policy)
+	}
+	if state := b.apply(b.open(), older); !state.Policy.Equal(newer) {
+		t.Errorf("reading by an older policy gives %v", state.Policy)
+	}
 	b.apply(s, newest, fusebox.Event{Kind: fusebox.KindReset, At: at.Add(2)})
 	if state := b.apply(b.open(), fusebox.Policy{}); !state.Policy.Equal(newest) || !state.Policy.Loaded.Equal(newest.Loaded) {
 		t.Errorf("policy %v, want the newest", state.Policy)
