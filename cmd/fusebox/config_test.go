@@ -34,6 +34,9 @@ func TestConfigMistakesAreToldWithTheirPlace(t *testing.T) {
 			if r.code != exitConfig || report.OK || len(report.Errors) == 0 || report.Errors[0].Line == 0 || report.Errors[0].Column == 0 {
 				t.Errorf("--json: exit code %d, %+v", r.code, report)
 			}
+			if r.stderr != "" {
+				t.Errorf("--json has said it all, have %q too", r.stderr)
+			}
 			if r := p.run("status"); r.code != exitConfig {
 				t.Errorf("status under this file: want exit code 78, have %d: %s", r.code, r.stderr)
 			}

@@ -238,7 +238,7 @@ func (a *app) printEvent(e *fusebox.Event) error {
 	case e.Kind == fusebox.KindDenied:
 		c = faint
 	}
-	a.printf("%s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), e.Circuit, a.paint(c, text))
+	a.printf("%s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), e.Circuit, a.paint(c, printable(text)))
 	if e.Cause != "" {
 		a.printf(": %s", printable(e.Cause))
 	}

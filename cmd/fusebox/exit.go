@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -42,7 +43,8 @@ func usagef(format string, args ...any) error {
 
 // reportError says on standard error what went wrong.
 func (a *app) reportError(command *cobra.Command, code int, err error) {
-	if exit, ok := err.(*exitError); ok && exit.err == nil {
+	var exit *exitError
+	if errors.As(err, &exit) && exit.err == nil {
 		return
 	}
 	if list := configErrors(err); list != nil { // a line each, as compilers print them
