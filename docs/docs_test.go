@@ -10,8 +10,8 @@
 //	yaml         a configuration: it becomes the folder's fusebox.yaml and must
 //	             pass `fusebox config check`
 //	yaml alerts  Prometheus rules: they must name metrics that exist
-//	crontab      its commands are run, and must succeed or be denied
-//	systemd      so is what its ExecStart= names
+//	crontab      it must be one; its commands are run, and must succeed or be denied
+//	systemd      a service or timer; so is what its ExecStart= names
 //	go           a whole program: it must compile
 //	json         must be JSON, one value or one per line
 //	sh           what cannot be run here; its make targets must exist
@@ -113,9 +113,9 @@ func check(t *testing.T, blocks []block) {
 		case "yaml":
 			s.config(b)
 		case "crontab":
-			s.scheduled(b, cronLine)
+			s.crontab(b)
 		case "systemd":
-			s.scheduled(b, execStart)
+			s.unit(b)
 		case "go":
 			compile(t, b)
 		case "json":
@@ -242,25 +242,6 @@ func (s *session) add(i int) {
 	command = strings.ReplaceAll(command, gatewayAddress, "$GATEWAY")
 	command = strings.ReplaceAll(command, adminAddress, "$ADMIN")
 	fmt.Fprintf(&s.script, "{ %s\n} >step-%d.out 2>&1 </dev/null; echo $? >step-%d.code\n", command, i, i)
-}
-
-// What cron and systemd start.
-var (
-	cronLine  = regexp.MustCompile(`(?m)^(?:\S+\s+){5}(.+)$`)
-	execStart = regexp.MustCompile(`(?m)^ExecStart=(.+)$`)
-)
-
-// scheduled adds the commands that command finds in a block.
-func (s *session) scheduled(b block, command *regexp.Regexp) {
-	found := command.FindAllStringSubmatch(b.text, -1)
-	if len(found) == 0 {
-		s.t.Errorf("line %d: no command found", b.line)
-	}
-	here := strings.NewReplacer("/usr/local/bin/", "", "%h", "$HOME")
-	for _, match := range found {
-		s.steps = append(s.steps, step{line: b.line, command: "( " + here.Replace(match[1]) + " ) || [ $? -eq 75 ]"})
-		s.add(len(s.steps) - 1)
-	}
 }
 
 // variable finds the environment that a configuration needs.
