@@ -68,26 +68,18 @@ tells the caller what to do instead.`,
 	flags.StringVar(&a.storeURL, "store", "", "where circuits live, as a `URL`: file:///dir or redis://host:6379/0 (default $FUSEBOX_STORE, the configuration's, $XDG_STATE_HOME/fusebox)")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
-	root.AddCommand(
-		a.upCommand(),
-		a.runCommand(),
-		a.pickCommand(),
-		a.recordCommand(),
-		a.doctorCommand(),
-		a.statusCommand(),
-		a.whyCommand(),
-		a.eventsCommand(),
-		a.tripCommand(),
-		a.resetCommand(),
-		a.holdCommand(),
-		a.throttleCommand(),
-		a.replayCommand(),
-		a.simulateCommand(),
-		a.tuneCommand(),
-		a.demoCommand(),
-		a.configCommand(),
-		a.versionCommand(),
-	)
+	add := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+		for _, c := range commands {
+			c.GroupID = title
+			root.AddCommand(c)
+		}
+	}
+	add("Guard what agents call:", a.upCommand(), a.runCommand(), a.pickCommand(), a.recordCommand())
+	add("See what is known:", a.doctorCommand(), a.statusCommand(), a.whyCommand(), a.eventsCommand())
+	add("Decide by hand:", a.tripCommand(), a.resetCommand(), a.holdCommand(), a.throttleCommand())
+	add("Find the right policy:", a.replayCommand(), a.simulateCommand(), a.tuneCommand(), a.demoCommand())
+	root.AddCommand(a.configCommand(), a.versionCommand())
 	return root
 }
 
