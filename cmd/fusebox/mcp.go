@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/config"
+	"github.com/fusebox-go/fusebox/mcp"
+)
+
+// mcpFlags are the flags of mcp.
+type mcpFlags struct {
+	name, run          string
+	repeats            int
+	noCircuit, observe bool
+	deadlines          []string
+	printConfig        string
+}
+
+func (a *app) mcpCommand() *cobra.Command {
+	var f mcpFlags
+	c := &cobra.Command{
+		Use:   "mcp [flags] (NAME | -- COMMAND…)",
+		Short: "Stand between an MCP client and its server",
+		Long: `Stand between an MCP client and its server: in the client's configuration, put
+"fusebox mcp --" before the server's command, or let --print-config write it.
+Everything passes through unchanged, but for tool calls that are not worth
+making: these are answered with what to do instead.
+
+NAME is a server of the configuration file. Tools are the circuits
+tool/SERVER/TOOL, the server is server/SERVER.`,
+		Example: `  fusebox mcp -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  fusebox mcp --print-config claude -- npx -y @modelcontextprotocol/server-memory`,
+		RunE: func(c *cobra.Command, args []string) error { return a.mcp(c, &f, args) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.name, "name", "", "`NAME` of the server in its circuits (default from its command)")
+	flags.StringVar(&f.run, "run", "", "`ID` of the run that every call belongs to (default $FUSEBOX_RUN, else what the calls say)")
+	flags.IntVar(&f.repeats, "repeats", 0, "so often an exact call may fail in a run; the next is refused (default 3)")
+	flags.BoolVar(&f.noCircuit, "no-circuit", false, "look for repeats alone, and let no circuit open")
+	flags.BoolVar(&f.observe, "observe", false, "decide and record, but refuse nothing")
+	flags.StringArrayVar(&f.deadlines, "deadline", nil, "`TIME` that a call may take, or TOOL=TIME for one tool; below the client's own limit")
+	flags.StringVar(&f.printConfig, "print-config", "", "print what to paste into a `CLIENT`'s configuration: "+strings.Join(mcp.Clients(), ", "))
+	return c
+}
+
+func (a *app) mcp(c *cobra.Command, f *mcpFlags, args []string) error {
+	conf, err := a.config()
+	if err != nil {
+		return err
+	}
+	server, err := mcpServer(c, f, conf, args)
+	if err != nil {
+		return err
+	}
+	if f.printConfig != "" {
+		return a.printSnippet(c, f, server)
+	}
+	deadline, err := deadlines(f.deadlines)
+	if err != nil {
+		return err
+	}
+	if c.Flags().Changed("repeats") {
+		conf.Thrash.Repeats = f.repeats
+		if err := conf.Thrash.Validate(); err != nil {
+			return usagef("--repeats: %w", err)
+		}
+	}
+	if f.observe {
+		conf.Mode = config.ModeObserve
+	}
+	store := a.storeForGuard(c.Context())
+	if store != nil {
+		defer store.Close()
+	}
+	policy := conf.Policy
+	if f.noCircuit {
+		policy = withoutToolCircuits(policy)
+	}
+	box, err := a.newBox(conf, policy, store)
+	if err != nil {
+		return err
+	}
+	defer a.closeBox(box)
+	guard, err := mcp.New(mcp.Config{Box: box, Server: server.Name, Run: firstOf(f.run, os.Getenv("FUSEBOX_RUN")), Deadline: deadline, Logger: a.log})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	defer guard.Close()
+	if server.URL != "" {
+		return fmt.Errorf("server %s is reached over HTTP, which cannot be guarded yet", server.Name)
+	}
+	return a.guardCommand(guard, server.Command)
+}
+
+// guardCommand stands between standard input and output and a command.
+func (a *app) guardCommand(guard *mcp.Guard, command []string) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	broken := make(chan os.Signal, 1) // a client that is gone is to be seen as an error, not as our end
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	code, err := guard.Stdio(mcp.Stdio{Command: command, In: a.stdin, Out: a.stdout, Err: a.stderr, Signals: signals})
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return exitWith(code)
+	}
+	return nil
+}
+
+// mcpServer is the server that the command line or the configuration names.
+func mcpServer(c *cobra.Command, f *mcpFlags, conf *config.Config, args []string) (config.Server, error) {
+	dash := c.ArgsLenAtDash()
+	switch {
+	case dash == 0 && len(args) > 0 && args[0] != "":
+		return config.Server{Name: firstOf(f.name, mcp.NameOf(args)), Command: args}, nil
+	case dash == 0:
+		return config.Server{}, usagef("after -- comes the server's command")
+	case len(args) == 0:
+		return config.Server{}, usagef("say which server: -- and its command, or the name of one in the configuration file")
+	case len(args) > 1 || dash > 0:
+		return config.Server{}, usagef("want the name of one server, or -- before a command: fusebox mcp -- %s", strings.Join(args, " "))
+	}
+	var names []string
+	for _, s := range conf.MCP.Servers {
+		if s.Name == args[0] {
+			s.Name = firstOf(f.name, s.Name)
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	if len(names) == 0 {
+		return config.Server{}, usagef("no server %s: there are none in the configuration; a command comes after --", args[0])
+	}
+	return config.Server{}, usagef("no server %s in %s; it has %s", args[0], conf.File, strings.Join(names, ", "))
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// storeForGuard opens the store, or goes on without one: a guard must not be
+// what keeps a client from its server.
+func (a *app) storeForGuard(ctx context.Context) fusebox.Store {
+	store, err := a.openStore(ctx)
+	if err != nil {
+		a.log.Warn("circuits are not shared and not kept: the store cannot be opened", "error", err)
+		return nil
+	}
+	return store
+}
+
+// closeBox reports what the store does not know yet.
+func (a *app) closeBox(box *fusebox.Box) {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := box.Close(ctx); err != nil {
+		a.log.Warn("evidence was not recorded", "error", err)
+	}
+}
+
+// withoutToolCircuits keeps the circuits of tools and servers from opening.
+func withoutToolCircuits(policy func(string) fusebox.Policy) func(string) fusebox.Policy {
+	return func(circuit string) fusebox.Policy {
+		p := policy(circuit)
+		if kind := fusebox.Kind(circuit); kind == "tool" || kind == "server" {
+			if p.IsZero() {
+				p = fusebox.DefaultPolicy(kind)
+			}
+			p.Trip, p.OnClass = []fusebox.Trip{}, nil
+		}
+		return p
+	}
+}
+
+// deadlines reads the time limits of calls: "50s" for all, "search=5s" for one
+// tool.
+func deadlines(given []string) (func(tool string) time.Duration, error) {
+	limits := map[string]time.Duration{} // by tool; "" = all
+	for _, g := range given {
+		tool, text, one := strings.Cut(g, "=")
+		if !one {
+			tool, text = "", g
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return nil, usagef("--deadline %s: want a time such as 50s, or TOOL=50s", g)
+		}
+		limits[tool] = d
+	}
+	return func(tool string) time.Duration {
+		if d, ok := limits[tool]; ok {
+			return d
+		}
+		return limits[""]
+	}, nil
+}
+
+// printSnippet prints what to paste into a client's configuration.
+func (a *app) printSnippet(c *cobra.Command, f *mcpFlags, server config.Server) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	snippet, err := mcp.Entry{Name: server.Name, Command: append([]string{program}, guardArguments(c, server)...)}.Snippet(f.printConfig)
+	if err != nil {
+		return usagef("--print-config: %w", err)
+	}
+	a.printf("%s", snippet)
+	return nil
+}
+
+// notInSnippet are flags that are about this call of the program alone.
+var notInSnippet = []string{"print-config", "name", "json"}
+
+// guardArguments is this command line as a client is to give it.
+func guardArguments(c *cobra.Command, server config.Server) []string {
+	args := []string{"mcp"}
+	if c.ArgsLenAtDash() == 0 || c.Flags().Changed("name") {
+		args = append(args, "--name", server.Name)
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch {
+		case slices.Contains(notInSnippet, f.Name):
+		case f.Value.Type() == "bool":
+			args = append(args, "--"+f.Name)
+		case f.Name == "config":
+			path, err := filepath.Abs(f.Value.String())
+			if err != nil {
+				path = f.Value.String()
+			}
+			args = append(args, "--config", path)
+		case f.Value.Type() == "stringArray":
+			for _, v := range f.Value.(pflag.SliceValue).GetSlice() {
+				args = append(args, "--"+f.Name, v)
+			}
+		default:
+			args = append(args, "--"+f.Name, f.Value.String())
+		}
+	})
+	if c.ArgsLenAtDash() == 0 {
+		return append(append(args, "--"), server.Command...)
+	}
+	return append(args, c.Flags().Args()...)
+}

@@ -1,0 +1,12 @@
+//go:build unix && !linux
+
+package mcp
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup gives a process a group of its own. If the guard is killed the end
+// of its input tells the process.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

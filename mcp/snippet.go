@@ -1,0 +1,129 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Entry is how a client reaches a guarded server: by a command, or at a URL.
+type Entry struct {
+	Name    string
+	Command []string // the guard's own program and its arguments
+	URL     string   // of a guard that serves over HTTP
+}
+
+// Clients are those that [Entry.Snippet] knows.
+func Clients() []string { return []string{"claude", "cursor", "vscode", "codex"} }
+
+// Snippet is what to paste into a client's configuration.
+func (e Entry) Snippet(client string) (string, error) {
+	switch client {
+	case "claude": // .mcp.json, claude_desktop_config.json
+		return e.json("mcpServers", "http"), nil
+	case "cursor": // .cursor/mcp.json
+		return e.json("mcpServers", ""), nil
+	case "vscode": // .vscode/mcp.json
+		return e.json("servers", "http"), nil
+	case "codex": // ~/.codex/config.toml
+		return e.toml(), nil
+	}
+	return "", fmt.Errorf("unknown client %q: want one of %s", client, strings.Join(Clients(), ", "))
+}
+
+// json is the form that most clients read. remote is what they call a server
+// with a URL, "" if they need no word for it.
+func (e Entry) json(section, remote string) string {
+	type server struct {
+		Type    string   `json:"type,omitempty"`
+		Command string   `json:"command,omitempty"`
+		Args    []string `json:"args,omitempty"`
+		URL     string   `json:"url,omitempty"`
+	}
+	var s server
+	if e.URL != "" {
+		s = server{Type: remote, URL: e.URL}
+	} else {
+		s = server{Command: e.Command[0], Args: e.Command[1:]}
+		if section == "servers" {
+			s.Type = "stdio"
+		}
+	}
+	return indented(map[string]map[string]server{section: {e.Name: s}})
+}
+
+func indented(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		panic(err) // strings can always be written
+	}
+	return b.String()
+}
+
+// toml is Codex's form. Its strings are written as JSON's are.
+func (e Entry) toml() string {
+	name := e.Name
+	if !bareKey.MatchString(name) {
+		name = quoted(name)
+	}
+	if e.URL != "" {
+		return fmt.Sprintf("[mcp_servers.%s]\nurl = %s\n", name, quoted(e.URL))
+	}
+	args := make([]string, 0, len(e.Command))
+	for _, a := range e.Command[1:] {
+		args = append(args, quoted(a))
+	}
+	return fmt.Sprintf("[mcp_servers.%s]\ncommand = %s\nargs = [%s]\n", name, quoted(e.Command[0]), strings.Join(args, ", "))
+}
+
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+func quoted(s string) string { return strings.TrimSpace(indented(s)) }
+
+// launchers start a server that one of their arguments names.
+var launchers = []string{"npx", "bunx", "node", "bun", "deno", "uvx", "uv", "pipx", "python", "python3", "docker", "podman", "env", "sh", "bash"}
+
+// launcherWords are arguments of launchers that name no server.
+var launcherWords = []string{"run", "exec", "x", "tool"}
+
+// nameParts is what a server's name is made of.
+var nameParts = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// NameOf is a name for a server that was given none: its program's, or that of
+// what a launcher such as npx starts.
+func NameOf(command []string) string {
+	named := command[0]
+	if slices.Contains(launchers, programName(named)) {
+		for _, a := range command[1:] {
+			if !strings.HasPrefix(a, "-") && !slices.Contains(launcherWords, a) {
+				named = a
+				break
+			}
+		}
+	}
+	name := programName(named)
+	if name, _, _ = strings.Cut(name, "@"); name == "" { // a version
+		name = programName(command[0])
+	}
+	name = strings.Trim(nameParts.ReplaceAllString(name, "-"), "-.")
+	if name == "" {
+		return "mcp"
+	}
+	return strings.ToLower(name)
+}
+
+// programName is the last part of a path, without the ending of a program.
+func programName(p string) string {
+	name := path.Base(filepath.ToSlash(p))
+	for _, ending := range []string{".exe", ".cmd", ".js", ".mjs", ".cjs", ".ts", ".py", ".sh"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	return name
+}
