@@ -20,7 +20,11 @@ var openers = map[string]func(ctx context.Context, a *app, c *config.Config, add
 }
 
 func openFileStore(_ context.Context, _ *app, c *config.Config, address config.StoreURL) (fusebox.Store, error) {
-	return filestore.Open(filestore.Config{Dir: address.Dir(), Keep: c.Keep, SyncTransitions: c.Sync == config.SyncTransitions})
+	store, err := filestore.Open(filestore.Config{Dir: address.Dir(), Keep: c.Keep, SyncTransitions: c.Sync == config.SyncTransitions})
+	if err != nil {
+		return nil, fmt.Errorf("%w; another directory can be given with --store file:///dir", err)
+	}
+	return store, nil
 }
 
 func notBuiltIn(_ context.Context, _ *app, _ *config.Config, address config.StoreURL) (fusebox.Store, error) {
