@@ -56,6 +56,20 @@ func TestShareIsOfARollingWindow(t *testing.T) {
 	}
 }
 
+// A run of successes that is reported after a failure that ended later reaches
+// back further than the window does. It was once taken for a clock that had been
+// set back, and the failure was forgotten.
+func TestShareKeepsAFailureBesideALongRun(t *testing.T) {
+	p := rules(fusebox.Rate(0.2, 10*time.Second, 100))
+	run := fusebox.Event{At: at("11:59:59.999"), Since: at("11:59:50.499"), N: 7, Admitted: true}
+	s := fold(p, fusebox.State{}, fusebox.Event{At: at("12:00"), Outcome: fusebox.Failure, Admitted: true}, run)
+	want(t, "failures", s.CountAt(at("12:00")), 1)
+
+	run.At, run.Since = at("11:50"), at("11:49:50") // this clock was set back
+	s = fold(p, s, run)
+	want(t, "failures on a clock that was set back", s.CountAt(at("11:50")), 0)
+}
+
 func TestShareIsComparedExactly(t *testing.T) {
 	share := func(ratio float64, worked, bad int) fusebox.Phase {
 		p := rules(fusebox.Rate(ratio, time.Hour, worked+bad))

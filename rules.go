@@ -165,6 +165,9 @@ func (s *State) fill(e *Event, n int, failed bool) {
 
 func (w *Window) fill(within time.Duration, e *Event, n int, bad bool) {
 	last := bucketOf(e.At, within)
+	if e.Admitted && last <= w.last()-windowBuckets {
+		*w = Window{} // a call that ended just now: it is the clock that was set back
+	}
 	first := last
 	if n > 1 && !e.Since.IsZero() && e.Since.Before(e.At) {
 		first = max(bucketOf(e.Since, within), last-windowBuckets+1)
@@ -181,9 +184,9 @@ func (w *Window) fill(within time.Duration, e *Event, n int, bad bool) {
 		part := ended - counted
 		counted = ended
 		if bad {
-			w.add(b, part, part, e.Admitted)
+			w.add(b, part, part)
 		} else {
-			w.add(b, part, 0, e.Admitted)
+			w.add(b, part, 0)
 		}
 	}
 }
@@ -216,20 +219,20 @@ func bucketOf(t time.Time, within time.Duration) int64 {
 	return b
 }
 
-func (w *Window) add(bucket int64, n, bad int, fresh bool) {
+// last is the number of the newest bucket, while there is one.
+func (w *Window) last() int64 { return w.First + int64(len(w.Buckets)) - 1 }
+
+func (w *Window) add(bucket int64, n, bad int) {
 	if n == 0 {
 		return
 	}
-	last := w.First + int64(len(w.Buckets)) - 1
+	last := w.last()
 	oldest := bucket - windowBuckets + 1
 	switch {
 	case len(w.Buckets) == 0 || last < oldest:
 		w.First, w.Buckets = bucket, nil
 	case bucket <= last-windowBuckets: // too old to count
-		if !fresh {
-			return
-		}
-		w.First, w.Buckets = bucket, nil // a call that ended just now: it is the clock that was set back
+		return
 	case bucket < w.First: // a late result
 		w.Buckets = append(make([]Bucket, w.First-bucket), w.Buckets...)
 		w.First = bucket
