@@ -218,11 +218,9 @@ func TestLocalFirst(t *testing.T) {
 	expect(t, s, "the second failure in a row", "paid", local, paid, 5, 3)
 	local.do(nil)
 	expect(t, s, "sends the next call to the paid one", "paid", local, paid, 5, 4)
-	metrics := s.get("/metrics")
 	for _, want := range []string{`fusebox_request_duration_seconds_count{outcome="degraded"} 4`, `fusebox_request_duration_seconds_count{outcome="ok"} 2`} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("the metrics lack %s", want)
-		}
+		// A request is counted after its answer, which may be read before that.
+		eventually(t, "the metrics say "+want, func() bool { return strings.Contains(s.get("/metrics"), want) })
 	}
 	if c := s.circuits().find(localModel); c.Phase != "open" || c.Health != "down" || c.Failures != 2 {
 		t.Errorf("want it open with 2 failures, have %+v", c)
@@ -366,10 +364,10 @@ func TestUpGoesOnWithoutItsStore(t *testing.T) {
 	if a := s.ask("m"); a.status != http.StatusOK {
 		t.Fatalf("with the store: %d %s", a.status, a.body)
 	}
-	s.circuits() // which brings to the store what was not reported yet
-	if c := p.status().find("model/only/m"); c.Health != "up" {
-		t.Fatalf("with the store: %+v", c)
-	}
+	eventually(t, "the store knows of it", func() bool {
+		s.circuits() // which brings to the store what was not reported yet
+		return p.status().find("model/only/m").Health == "up"
+	})
 
 	away := p.storeDir() + ".away"
 	if err := os.Rename(p.storeDir(), away); err != nil {
