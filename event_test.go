@@ -158,7 +158,7 @@ func TestI16EventSurvivesTheLog(t *testing.T) {
 // state and the event taken through a line of the log at every step, as a store
 // does. Then it folds the log from the start once more.
 func TestI16StateSurvivesTheLog(t *testing.T) {
-	check(t, 200, func(t *rapid.T) {
+	check(t, 120, func(t *rapid.T) {
 		p := drawPolicy(t)
 		policy := p.policy()
 		h := &history{o: &oracle{p: p}, now: noon}
@@ -208,7 +208,7 @@ func TestI16StateSurvivesTheLog(t *testing.T) {
 func TestParseEventReadsAsJSONDoes(t *testing.T) {
 	pieces := []string{`,"n":01`, `"ms":1.`, `"ms":.5`, `"ms":1e3`, `,"v":18446744073709551615`, `"v":-0`, `null`, `,"late":true`, `"LATE":true`, ` `, `\u0041`,
 		`é`, `,"state":{"phase":"open","version":3}`, `,"state":{"phase":7}`, `,"state":{"a":"}\""}`, `,"state":{]}`, `,"state":[]`, `,,`, `}`, `{`, `"`, `,"x":1`, `,"at":"2026-11-29T12:00:00Z"`}
-	check(t, 2000, func(t *rapid.T) {
+	check(t, 1000, func(t *rapid.T) {
 		e := drawEvent(t)
 		line := e.AppendJSON(nil)
 		for range rapid.IntRange(0, 2).Draw(t, "changes") {

@@ -225,7 +225,7 @@ func (h *history) anyLease(t *rapid.T) fusebox.Event {
 // compares every state with that of an oracle which keeps every event and
 // counts everything again; beside it, it checks what must hold in any state.
 func TestFoldAgreesWithOracle(t *testing.T) {
-	check(t, 1000, func(t *rapid.T) {
+	check(t, 500, func(t *rapid.T) {
 		p := drawPolicy(t)
 		o := &oracle{p: p}
 		h := &history{o: o, now: noon}
