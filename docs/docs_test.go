@@ -89,6 +89,19 @@ func checkLinks(t *testing.T, document, text string) {
 	}
 }
 
+// A document that the README does not list is found by nobody.
+func TestReadmeListsEveryDocument(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range documentNames(t) {
+		if strings.HasPrefix(name, "docs") && !strings.Contains(string(readme), "]("+filepath.ToSlash(name)+")") {
+			t.Errorf("README.md does not list %s", name)
+		}
+	}
+}
+
 func documentNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
