@@ -34,7 +34,8 @@ func (b *bed) start(do task) *process {
 		b.Fatal(err)
 	}
 	p := &process{command: exec.CommandContext(b.Context(), os.Args[0], "-test.run=^$")}
-	p.command.Env = append(os.Environ(), workerVariable+"="+string(text))
+	p.command.Env = append(os.Environ(), workerVariable+"="+string(text),
+		"GORACE=atexit_sleep_ms=0") // else a process under the race detector takes a second to end
 	p.command.Stderr = &p.errors
 	out, err := p.command.StdoutPipe()
 	if err != nil {
