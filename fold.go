@@ -27,6 +27,7 @@ func (s *State) adopt(p Policy, circuit string) {
 	case p.IsZero() && s.Policy.IsZero():
 		s.Policy = DefaultPolicy(Kind(circuit))
 	case p.IsZero(), p.Loaded.Before(s.Policy.Loaded):
+	case p.Equal(s.Policy): // said again, as every start of a session does: nothing changes
 	default:
 		if !slices.Equal(p.Trip, s.Policy.Trip) {
 			s.Windows = nil // their buckets were counted for other rules

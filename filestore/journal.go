@@ -183,7 +183,7 @@ func replaces(p, recorded fusebox.Policy) bool {
 	if p.IsZero() || p.Loaded.Before(recorded.Loaded) {
 		return false
 	}
-	return !p.Equal(recorded) || !p.Loaded.Equal(recorded.Loaded)
+	return !p.Equal(recorded)
 }
 
 // openLog opens a log for reading; nil means that there is none.
