@@ -183,7 +183,7 @@ func judge(status int, h http.Header, body []byte, now time.Time) verdict {
 		status = f.status
 	}
 	means := f.meaning
-	if means == meansNothing {
+	if means == meansNothing || means == meansServer && status >= 400 && status < 500 { // Ollama: api_error, of a model that is not there
 		means = meaningOfStatus(status)
 	}
 	v := verdict{status: status}
@@ -221,6 +221,8 @@ func meaningOfStatus(status int) meaning {
 		return meansAuth
 	case http.StatusPaymentRequired:
 		return meansQuota
+	case http.StatusNotFound:
+		return meansAbsent
 	case http.StatusTooManyRequests:
 		return meansThrottled
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
