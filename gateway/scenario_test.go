@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -52,9 +51,7 @@ func TestScenario1_ClientsThatHangUpAreNoEvidence(t *testing.T) {
 	f, a, b := pair(t, trips(3, time.Hour), nil, chats("from b"))
 	a.does(a.hang)
 	for range 5 {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { receive(t, "the call to reach a", a.busy); cancel() }()
-		if got := f.send(t, ctx, "POST", "/v1/chat/completions", plainChat); got.err == nil {
+		if got := f.send(t, a.leaving(t), "POST", "/v1/chat/completions", plainChat); got.err == nil {
 			t.Fatalf("an answer to a client that went away: %d", got.status)
 		}
 		receive(t, "a's call to end with its client", a.gone)
@@ -401,9 +398,7 @@ func TestScenario16_TheUpstreamCallEndsWithItsClient(t *testing.T) {
 		s.send(`data: {"choices":[{"index":0,"delta":{"content":"one"}}]}`)
 		a.hang(w, r)
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { receive(t, "the stream to begin", a.busy); cancel() }()
-	f.send(t, ctx, "POST", "/v1/chat/completions", streamedChat)
+	f.send(t, a.leaving(t), "POST", "/v1/chat/completions", streamedChat)
 	receive(t, "a's call to end with its client", a.gone)
 	receive(t, "the request to end", f.noted)
 	if s := f.status(t, "model/a/m"); s.Phase != fusebox.Closed || s.Failures != 0 {

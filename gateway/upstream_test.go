@@ -95,7 +95,20 @@ func (u *upstream) hang(_ http.ResponseWriter, r *http.Request) {
 	u.gone <- struct{}{}
 }
 
-// status answers with an error.
+// leaving is the context of a client that goes away once the upstream hangs.
+func (u *upstream) leaving(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		select {
+		case <-u.busy:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
+}
+
+// status answers with a status and a body.
 func status(code int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -321,7 +334,7 @@ func (f *front) send(t testing.TB, ctx context.Context, method, path, body strin
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, f.URL+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return answer{err: err}
 	}
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {

@@ -1,0 +1,227 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/gateway"
+)
+
+// quick retries without pauses worth the name.
+var quick = fusebox.Retry{Attempts: 2, Base: time.Millisecond, Max: time.Millisecond, Budget: fusebox.Budget{PerMinute: 100}}
+
+// once does first for the first call, then the rest.
+func once(first, then http.HandlerFunc) http.HandlerFunc {
+	var done atomic.Bool
+	return func(w http.ResponseWriter, r *http.Request) {
+		if done.CompareAndSwap(false, true) {
+			first(w, r)
+			return
+		}
+		then(w, r)
+	}
+}
+
+func retrying(t *testing.T, retry fusebox.Retry, policy func(string) fusebox.Policy, first http.HandlerFunc) (*front, *upstream, *upstream) {
+	t.Helper()
+	a, b := newUpstream(t, "a", first), newUpstream(t, "b", chats("from b"))
+	return newFront(t, policy, gateway.Config{Backends: []gateway.Backend{a.backend(), b.backend()}, Retry: retry}), a, b
+}
+
+func TestS03S05_OneFailureIsMendedOnTheSameBackend(t *testing.T) {
+	for name, fails := range map[string]http.HandlerFunc{
+		"a 500": status(500, tooBusy), "a reset": reset, "an error in the stream": chatStream("", `data: {"error":{"message":"x"}}`),
+		"a stream cut before its content": chatStream("", "abort"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, a, b := retrying(t, quick, nil, once(fails, chats("from a")))
+			got := f.post(t, "/v1/chat/completions", streamedChat)
+			got.wants(t, 200, "from a", "a", "ok")
+			if a.hits() != 2 || b.hits() != 0 || got.header.Get("Fusebox-Attempts") != "2" {
+				t.Fatalf("a asked %d times, b %d, attempts %q", a.hits(), b.hits(), got.header.Get("Fusebox-Attempts"))
+			}
+			if s := f.status(t, "model/a/m"); s.Failures != 0 { // the visit is the unit, and it worked
+				t.Fatalf("%d failures", s.Failures)
+			}
+		})
+	}
+}
+
+func TestS06_WhoIsSilentIsNotAskedAgain(t *testing.T) {
+	a, b := newUpstream(t, "a", nil), newUpstream(t, "b", chats("from b"))
+	a.does(a.hang)
+	silent := a.backend()
+	silent.Timeouts = short
+	f := newFront(t, nil, gateway.Config{Backends: []gateway.Backend{silent, b.backend()}, Retry: quick})
+	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+	if a.hits() != 1 {
+		t.Fatalf("a was asked %d times", a.hits())
+	}
+}
+
+func TestTheBudgetBoundsRetries(t *testing.T) {
+	retry := quick
+	retry.Attempts, retry.Budget = 5, fusebox.Budget{PerMinute: 3}
+	f, a, _ := retrying(t, retry, trips(100, time.Hour), status(500, tooBusy))
+	for range 10 {
+		f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+	}
+	if a.hits() != 13 {
+		t.Fatalf("a was asked %d times, want 10 visits and 3 retries", a.hits())
+	}
+}
+
+func TestNoRetryOfAnSDKsRetry(t *testing.T) {
+	f, a, _ := retrying(t, quick, nil, status(500, tooBusy))
+	f.post(t, "/v1/chat/completions", plainChat, "X-Stainless-Retry-Count", "1").wants(t, 200, "from b", "b", "degraded")
+	if a.hits() != 1 {
+		t.Fatalf("a was asked %d times", a.hits())
+	}
+}
+
+func TestACircuitThatOpenedMeanwhileEndsTheRetries(t *testing.T) {
+	retry := quick
+	retry.Attempts = 5
+	f, a, _ := retrying(t, retry, trips(9, time.Hour), nil)
+	a.does(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := f.box.Circuit("model/a/m")
+		c.Trip("by another caller")
+		status(500, tooBusy)(w, r)
+	})
+	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+	if a.hits() != 1 {
+		t.Fatalf("a was asked %d times", a.hits())
+	}
+}
+
+func TestS01_AShortThrottleCanBeWaitedOut(t *testing.T) {
+	retry := quick
+	retry.Wait = time.Second
+	f, a, _ := retrying(t, retry, nil, once(status(429, `{"error":{}}`, "Retry-After-Ms", "150"), chats("from a")))
+	began := time.Now()
+	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from a", "a", "ok")
+	if waited := time.Since(began); a.hits() != 2 || waited < 150*time.Millisecond {
+		t.Fatalf("a asked %d times within %v", a.hits(), waited)
+	}
+}
+
+// probesNext opens at one failure; after one refusal the next call probes.
+func probesNext(string) fusebox.Policy {
+	p := trips(1, 0)("")
+	p.Cooldown = fusebox.Cooldown{Calls: 1}
+	return p
+}
+
+func TestI5_AProbeOfTheGatewayAlwaysEnds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		probe func(t *testing.T, f *front, a *upstream)
+		phase fusebox.Phase
+	}{
+		{"success closes", func(t *testing.T, f *front, a *upstream) {
+			a.does(chats("from a"))
+			f.post(t, "/v1/chat/completions", streamedChat).wants(t, 200, "from a", "a", "ok")
+		}, fusebox.Closed},
+		{"a rejected request closes", func(t *testing.T, f *front, a *upstream) {
+			a.does(status(400, `{"error":{"message":"x","code":"context_length_exceeded"}}`))
+			f.post(t, "/v1/chat/completions", plainChat)
+		}, fusebox.Closed},
+		{"failure opens, without a retry", func(t *testing.T, f *front, a *upstream) {
+			a.does(status(500, tooBusy))
+			before := a.hits()
+			f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+			if n := a.hits() - before; n != 1 {
+				t.Errorf("the probe made %d calls", n)
+			}
+		}, fusebox.Open},
+		{"a stream that breaks opens", func(t *testing.T, f *front, a *upstream) {
+			a.does(chatStream("one", "abort"))
+			f.post(t, "/v1/chat/completions", streamedChat)
+			receive(t, "the request to end", f.noted)
+		}, fusebox.Open},
+		{"a throttle decides nothing", func(t *testing.T, f *front, a *upstream) {
+			a.does(status(429, `{"error":{}}`, "Retry-After-Ms", "20"))
+			f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+		}, fusebox.HalfOpen},
+		{"a client that leaves decides nothing", func(t *testing.T, f *front, a *upstream) {
+			a.does(a.hang)
+			f.send(t, a.leaving(t), "POST", "/v1/chat/completions", plainChat)
+			receive(t, "the probe's end", a.gone)
+			receive(t, "the request to end", f.noted)
+		}, fusebox.HalfOpen},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, a, _ := retrying(t, quick, probesNext, status(500, tooBusy))
+			for range 2 { // it opens, and refuses once
+				f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+				receive(t, "the request to end", f.noted)
+			}
+			c.probe(t, f, a)
+			s := f.status(t, "model/a/m")
+			if s.Phase != c.phase || len(s.Probes) != 0 {
+				t.Fatalf("%v with %d probes under way, want %v and none", s.Phase, len(s.Probes), c.phase)
+			}
+			if c.phase == fusebox.Closed {
+				return
+			}
+			a.does(chats("from a"))
+			eventually(t, "the next probe to close the circuit", func() bool {
+				return f.post(t, "/v1/chat/completions", plainChat).header.Get("Fusebox-Backend") == "a"
+			})
+		})
+	}
+}
+
+func TestI3_OneProbeForManyClients(t *testing.T) {
+	f, a, _ := retrying(t, quick, probesNext, status(500, tooBusy))
+	for range 2 { // it opens, and refuses once
+		f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+	}
+	before := a.hits()
+	a.does(a.hang)
+	ctx, cancel := context.WithCancel(t.Context())
+	go f.send(t, ctx, "POST", "/v1/chat/completions", plainChat)
+	receive(t, "the probe", a.busy)
+	for range 20 {
+		f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+	}
+	if n := a.hits() - before; n != 1 {
+		t.Errorf("%d calls while one probe was under way", n)
+	}
+	cancel()
+	receive(t, "the probe's end", a.gone)
+}
+
+func TestAHeldBackendIsNeverAsked(t *testing.T) {
+	f, a, b := retrying(t, quick, nil, chats("from a"))
+	for _, name := range []string{"model/a/m", "model/b/m"} {
+		c, err := f.box.Circuit(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Hold(fusebox.Open, time.Time{}, "maintenance")
+	}
+	got := f.post(t, "/v1/chat/completions", plainChat)
+	if got.status != 503 || a.hits()+b.hits() != 0 || !strings.Contains(got.body, "held open by an operator") || !strings.Contains(got.body, `"reason":"held"`) {
+		t.Fatalf("%d, %d calls: %s", got.status, a.hits()+b.hits(), got.body)
+	}
+}
+
+func TestARefusalTellsWhatToDoInstead(t *testing.T) {
+	a := newUpstream(t, "a", status(503, tooBusy))
+	f := newFront(t, trips(1, time.Hour), gateway.Config{Backends: []gateway.Backend{a.anthropic()}})
+	f.post(t, "/v1/messages", plainMessage)
+	f.post(t, "/v1/messages", plainMessage) // the last resort
+	got := f.post(t, "/v1/messages", plainMessage)
+	kind, message := got.errorOf(t)
+	if after, _ := strconv.Atoi(got.header.Get("Retry-After")); got.status != 503 || kind != "overloaded_error" || after < 3500 ||
+		!strings.Contains(message, "a: circuit open") || !strings.Contains(message, "Continue without this model") || strings.Contains(message, "try again") {
+		t.Fatalf("%d %s, Retry-After %d: %s", got.status, kind, after, message)
+	}
+}
