@@ -79,9 +79,10 @@ func (c *Circuit) Allow(ctx context.Context) (Permit, error) {
 }
 
 // AllowAt is Allow at a time of the caller's choosing: for tests, replays and
-// simulations. Nothing becomes overdue by itself in such time. Report such a permit with [Permit.DoneAt], and do not mix the
-// two kinds of time on one circuit. Time may stand still; where it goes back,
-// the decision is that of the earlier time.
+// simulations. Nothing becomes overdue by itself in such time. Report such a
+// permit with [Permit.DoneAt], and do not mix the two kinds of time on one
+// circuit. Time may stand still; where it goes back, the decision is that of
+// the earlier time.
 func (c *Circuit) AllowAt(t time.Time) (Permit, error) {
 	return c.allow(context.Background(), t, false)
 }
@@ -486,9 +487,12 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 	request := c.request(t)
 	request.LastResort = true
 	s := c.known()
-	if s.Phase != Open || s.Hold.active(t) || t.Before(s.Throttled) || s.Resort || c.observes() {
-		p, err := c.refuse(s, t, true)
+	if d := s.Decide(t); d.Reason != ReasonOpen || s.Resort || c.observes() {
+		p, ask, err := c.admit(t, true)
 		c.mu.Unlock()
+		if ask != nil {
+			return c.box.sync.probe(ctx, c, *ask)
+		}
 		c.box.deliver()
 		return p, err
 	}

@@ -235,3 +235,42 @@ func TestElapsedAtTimesBeforeTheBox(t *testing.T) {
 		})
 	}
 }
+
+func TestLastResortOfACircuitThatClosedMeanwhileIsAnOrdinaryCall(t *testing.T) {
+	b := newBox(t, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) { p.Cooldown.After = time.Hour })})
+	c := circuit(t, b, "model/a")
+	fail(t, c, 3)
+	c.Reset("mended")
+	p, err := c.LastResort(t.Context())
+	if err != nil || p.Probe() {
+		t.Fatalf("have %v, probe %v", err, p.Probe())
+	}
+	p.Done(fusebox.Result{})
+	fail(t, c, 3)
+	if p, err = c.LastResort(t.Context()); err != nil || !p.Probe() {
+		t.Fatalf("have %v, want the last resort", err)
+	}
+	p.Done(fusebox.Result{Outcome: fusebox.Failure})
+	if _, err := c.LastResort(t.Context()); !errors.Is(err, fusebox.ErrOpen) {
+		t.Errorf("a second last resort in one cooldown: %v", err)
+	}
+}
+
+// A backend's wish to be left alone is no vote: it holds also when the call is
+// from before the circuit's last transition.
+func TestLateThrottleIsHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, fusebox.Config{Policy: onePolicy(nil)})
+		c := circuit(t, b, "model/a")
+		old, err := c.Allow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Trip("test")
+		c.Reset("test")
+		old.Done(fusebox.Result{Outcome: fusebox.Throttled, NotBefore: time.Now().Add(time.Minute)})
+		if _, err := c.Allow(t.Context()); !errors.Is(err, fusebox.ErrThrottled) {
+			t.Errorf("have %v, want ErrThrottled", err)
+		}
+	})
+}

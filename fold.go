@@ -103,16 +103,14 @@ func (s *State) evidence(e *Event, t time.Time) {
 	if t.After(s.Latest) {
 		s.Latest = t
 	}
+	if e.Outcome == Throttled {
+		s.throttled(e, t) // it is no vote: how old the call is does not matter
+	}
 	if e.Late {
 		return
 	}
-	switch e.Outcome {
-	case Canceled:
+	if e.Outcome == Canceled || e.Outcome == Throttled {
 		s.release(e)
-		return
-	case Throttled:
-		s.release(e)
-		s.throttled(e, t)
 		return
 	}
 	if s.Hold != nil || s.Phase == Open {
@@ -220,6 +218,10 @@ func (s *State) verdict(e *Event, t time.Time, failed bool) {
 	}
 }
 
+// pickSlack is how much longer than it was a report may say that a call took:
+// shells count whole seconds.
+const pickSlack = time.Second
+
 // settles returns the index of the lease that e reports on, or -1: its own, or
 // for a report without a permit the one that was handed out to be picked up.
 func (s *State) settles(e *Event) int {
@@ -233,7 +235,7 @@ func (s *State) settles(e *Event) int {
 		return -1
 	}
 	for i := range s.Leases {
-		if l := &s.Leases[i]; l.Pick && !e.start().Before(l.At) {
+		if l := &s.Leases[i]; l.Pick && !e.start().Before(l.At.Add(-pickSlack)) {
 			return i
 		}
 	}

@@ -153,6 +153,9 @@ func (o *oracle) evidence(e fusebox.Event, t time.Time) {
 		}
 	}
 	o.newest = newest(o.newest, t)
+	if e.Outcome == fusebox.Throttled {
+		o.throttle(e, t)
+	}
 	if e.Late {
 		return
 	}
@@ -160,9 +163,6 @@ func (o *oracle) evidence(e fusebox.Event, t time.Time) {
 	case fusebox.Canceled, fusebox.Throttled: // decide nothing, give the slot back
 		if i := o.reportsOn(e); o.phase == fusebox.HalfOpen && i >= 0 {
 			o.leases = slices.Delete(o.leases, i, i+1)
-		}
-		if e.Outcome == fusebox.Throttled {
-			o.throttle(e, t)
 		}
 		return
 	}
@@ -324,7 +324,7 @@ func (o *oracle) reportsOn(e fusebox.Event) int {
 		return -1
 	}
 	began := e.At.Add(-e.Elapsed)
-	return slices.IndexFunc(o.leases, func(l fusebox.Lease) bool { return l.Pick && !began.Before(l.At) })
+	return slices.IndexFunc(o.leases, func(l fusebox.Lease) bool { return l.Pick && !began.Before(l.At.Add(-time.Second)) })
 }
 
 func (o *oracle) verdict(e fusebox.Event, t time.Time, failed bool) {
