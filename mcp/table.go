@@ -23,6 +23,7 @@ type request struct {
 	limit   time.Duration // until expired is called; 0 = none
 	expired func()
 	clock   *clock // nil without a limit
+	kept    bool   // see table.keep
 
 	// reply takes the answer to a request of the guard's own, nil if none
 	// comes. The client does not see it.
@@ -84,6 +85,28 @@ func (t *table) remove(r *request) bool {
 	}
 	delete(t.requests, key)
 	return true
+}
+
+// keep lets a request wait for an answer from elsewhere for some time more.
+func (t *table) keep(r *request, d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.kept || t.requests[idKey(r.id)] != r {
+		return
+	}
+	r.kept = true
+	time.AfterFunc(d, func() {
+		if t.remove(r) {
+			r.finish(undecided("no answer came"))
+		}
+	})
+}
+
+// isKept reports whether a request waits for an answer from elsewhere.
+func (t *table) isKept(r *request) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.kept
 }
 
 // drain removes all requests and returns them. The answers of whoever was

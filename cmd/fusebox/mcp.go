@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -26,25 +29,32 @@ type mcpFlags struct {
 	noCircuit, observe bool
 	deadlines          []string
 	printConfig        string
+	url, listen        string
 }
 
 func (a *app) mcpCommand() *cobra.Command {
 	var f mcpFlags
 	c := &cobra.Command{
-		Use:   "mcp [flags] (NAME | -- COMMAND…)",
+		Use:   "mcp [flags] (NAME | -- COMMAND… | --url URL)",
 		Short: "Stand between an MCP client and its server",
 		Long: `Stand between an MCP client and its server: in the client's configuration, put
 "fusebox mcp --" before the server's command, or let --print-config write it.
 Everything passes through unchanged, but for tool calls that are not worth
 making: these are answered with what to do instead.
 
+A server that speaks streamable HTTP is guarded at an address of its own: --url
+says where it is, --listen where the guard serves it.
+
 NAME is a server of the configuration file. Tools are the circuits
 tool/SERVER/TOOL, the server is server/SERVER.`,
 		Example: `  fusebox mcp -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  fusebox mcp --url http://127.0.0.1:9000/mcp --listen 127.0.0.1:4050
   fusebox mcp --print-config claude -- npx -y @modelcontextprotocol/server-memory`,
 		RunE: func(c *cobra.Command, args []string) error { return a.mcp(c, &f, args) },
 	}
 	flags := c.Flags()
+	flags.StringVar(&f.url, "url", "", "`URL` of a server that speaks streamable HTTP")
+	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` to serve that at; port 0 picks a free one (default 127.0.0.1:4050)")
 	flags.StringVar(&f.name, "name", "", "`NAME` of the server in its circuits (default from its command)")
 	flags.StringVar(&f.run, "run", "", "`ID` of the run that every call belongs to (default $FUSEBOX_RUN, else what the calls say)")
 	flags.IntVar(&f.repeats, "repeats", 0, "so often an exact call may fail in a run; the next is refused (default 3)")
@@ -99,7 +109,7 @@ func (a *app) mcp(c *cobra.Command, f *mcpFlags, args []string) error {
 	}
 	defer guard.Close()
 	if server.URL != "" {
-		return fmt.Errorf("server %s is reached over HTTP, which cannot be guarded yet", server.Name)
+		return a.guardURL(c.Context(), guard, server)
 	}
 	return a.guardCommand(guard, server.Command)
 }
@@ -126,6 +136,12 @@ func (a *app) guardCommand(guard *mcp.Guard, command []string) error {
 func mcpServer(c *cobra.Command, f *mcpFlags, conf *config.Config, args []string) (config.Server, error) {
 	dash := c.ArgsLenAtDash()
 	switch {
+	case f.url != "" && len(args) > 0:
+		return config.Server{}, usagef("want --url or a command, have both")
+	case f.url != "":
+		return urlServer(f)
+	case f.listen != "":
+		return config.Server{}, usagef("--listen goes with --url")
 	case dash == 0 && len(args) > 0 && args[0] != "":
 		return config.Server{Name: firstOf(f.name, mcp.NameOf(args)), Command: args}, nil
 	case dash == 0:
@@ -147,6 +163,84 @@ func mcpServer(c *cobra.Command, f *mcpFlags, conf *config.Config, args []string
 		return config.Server{}, usagef("no server %s: there are none in the configuration; a command comes after --", args[0])
 	}
 	return config.Server{}, usagef("no server %s in %s; it has %s", args[0], conf.File, strings.Join(names, ", "))
+}
+
+// defaultListen is where a server with a URL is served.
+const defaultListen = "127.0.0.1:4050"
+
+// urlServer is the server that --url names.
+func urlServer(f *mcpFlags) (config.Server, error) {
+	u, err := url.Parse(f.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return config.Server{}, usagef("--url %s: want one such as http://127.0.0.1:9000/mcp", f.url)
+	}
+	s := config.Server{Name: firstOf(f.name, mcp.NameOf([]string{u.Hostname()})), URL: f.url}
+	s.Listen = firstOf(f.listen, defaultListen)
+	if err := s.Listener.Validate(); err != nil {
+		return s, usagef("--listen: %w; a token comes from the configuration: mcp: {servers: {…}}", err)
+	}
+	return s, nil
+}
+
+// guardURL serves a server with a URL until it is told to stop.
+func (a *app) guardURL(ctx context.Context, guard *mcp.Guard, server config.Server) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if server.Listen == "" {
+		server.Listen = defaultListen
+	}
+	token, err := getter(server.Token)
+	if err != nil {
+		return err
+	}
+	handler, err := guard.Handler(mcp.HTTP{URL: server.URL, Listen: server.Listen, Token: token})
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	listener, err := net.Listen("tcp", server.Listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w; choose another with --listen, port 0 picks a free one", server.Listen, err)
+	}
+	served := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	failed := make(chan error, 1)
+	go func() { failed <- served.Serve(listener) }()
+	if err := a.announceServer(server, listener.Addr().String()); err != nil {
+		return err
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	stop() // a second signal ends it at once
+	ctx, cancel := context.WithTimeout(context.Background(), mcpDrain)
+	defer cancel()
+	if served.Shutdown(ctx) != nil { // streams stay open for as long as a client listens
+		return served.Close()
+	}
+	return nil
+}
+
+// mcpDrain is how long calls may go on once the guard was told to stop.
+const mcpDrain = 3 * time.Second
+
+// announceServer prints the first line: programs read the address from it.
+func (a *app) announceServer(server config.Server, address string) error {
+	at := guardedURL(server, address)
+	if a.json {
+		return a.printJSON(map[string]string{"url": at})
+	}
+	_, err := fmt.Fprintf(a.stdout, "fusebox guards %s at %s\n", server.Name, at)
+	return err
+}
+
+// guardedURL is where clients reach a server with a URL.
+func guardedURL(server config.Server, address string) string {
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		return "http://" + address
+	}
+	return "http://" + address + u.EscapedPath()
 }
 
 func firstOf(values ...string) string {
@@ -221,7 +315,11 @@ func (a *app) printSnippet(c *cobra.Command, f *mcpFlags, server config.Server) 
 	if err != nil {
 		return err
 	}
-	snippet, err := mcp.Entry{Name: server.Name, Command: append([]string{program}, guardArguments(c, server)...)}.Snippet(f.printConfig)
+	entry := mcp.Entry{Name: server.Name, Command: append([]string{program}, guardArguments(c, server)...)}
+	if server.URL != "" {
+		entry.URL = guardedURL(server, firstOf(server.Listen, defaultListen))
+	}
+	snippet, err := entry.Snippet(f.printConfig)
 	if err != nil {
 		return usagef("--print-config: %w", err)
 	}
