@@ -16,7 +16,7 @@ type events struct {
 	event     []byte // of the event that has begun, as it came
 	data      []byte // its data
 	out       []byte // what may be passed on
-	resumable bool   // an event had an id: the stream can be gone on with
+	resumable bool   // an id or a time to come back was given: the answer may come on another stream
 	newline   bool   // the last line ended with a bare CR: a LF now belongs to it
 	passed    bool   // the last event did
 	err       error
@@ -120,7 +120,7 @@ func (e *events) line(line, raw []byte) {
 			e.data = append(e.data, '\n')
 		}
 		e.data = append(e.data, value...)
-	case string(field) == "id":
+	case string(field) == "id", string(field) == "retry":
 		e.resumable = true
 	}
 }

@@ -123,8 +123,8 @@ func (x *exchange) end(err error, resumable bool) []byte {
 	if x.client.Err() != nil {
 		return nil // see left
 	}
-	if x.session != "" && resumable {
-		x.table.keep(x.request, keepTime)
+	if resumable {
+		x.wait()
 		return nil
 	}
 	if err == nil {
@@ -145,11 +145,21 @@ const keepTime = 10 * time.Minute
 // come back for the rest.
 func (x *exchange) left(resumable bool) {
 	x.cancel()
-	if x.session != "" && resumable {
-		x.table.keep(x.request, keepTime)
+	if resumable {
+		x.wait()
 		return
 	}
 	x.settle(undecided("the client left"))
+}
+
+// wait leaves the call open for an answer on another stream, which only a
+// session has.
+func (x *exchange) wait() {
+	if x.session != "" {
+		x.table.keep(x.request, keepTime)
+		return
+	}
+	x.settle(undecided("the server ended its response early"))
 }
 
 // expire ends a call that has run for too long.

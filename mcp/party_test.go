@@ -24,11 +24,13 @@ const partyVariable = "FUSEBOX_TEST_PARTY"
 func TestMain(m *testing.M) {
 	switch os.Getenv(partyVariable) {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	case "mirror": // says what it hears
 		io.Copy(os.Stdout, os.Stdin)
 	case "stillborn":
 		os.Exit(7)
+	case "guard": // of the command that the arguments are
+		os.Exit(guardParty(os.Args[1:]))
 	case "child": // holds its parent's streams, and does not want to end
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Fprintln(os.Stderr, "child", os.Getpid())
@@ -38,8 +40,37 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// programs is a folder for what the tests build.
+var programs string
+
+func runTests(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "fusebox-mcp-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(programs)
+	return m.Run()
+}
+
 // party is the command of the test program as a server.
 func party(kind string) []string { return []string{"env", partyVariable + "=" + kind, os.Args[0]} }
+
+// guardParty guards a command, for clients that start their server themselves.
+func guardParty(command []string) int {
+	box, err := fusebox.New(fusebox.Config{})
+	if err == nil {
+		var guard *mcp.Guard
+		if guard, err = mcp.New(mcp.Config{Box: box, Server: "s"}); err == nil {
+			var code int
+			if code, err = guard.Stdio(mcp.Stdio{Command: command, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}); err == nil {
+				return code
+			}
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
 
 // serveParty serves tools that are named for what they do.
 func serveParty() {
