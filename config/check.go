@@ -24,15 +24,11 @@ func (w Warning) String() string {
 	return strings.TrimPrefix(e.Error(), ": ")
 }
 
-// Check returns what is allowed but unwise, in the order of the file. It reads
-// the variables and files of secrets, and no secret is in what it returns.
+// Check returns what is allowed but unwise, in the order of the file.
 func Check(c *Config) []Warning {
 	k := &checker{c: c}
 	for i := range c.circuits.entries {
 		k.circuit(&c.circuits.entries[i])
-	}
-	for _, e := range c.MissingSecrets() {
-		k.warnings = append(k.warnings, Warning(*e))
 	}
 	k.backends()
 	k.routes()
@@ -47,7 +43,7 @@ func Check(c *Config) []Warning {
 
 // MissingSecrets returns a mistake for every secret that the file names and
 // that cannot be had now. They are apart from Parse's, because only who serves
-// needs the secrets: it should refuse to start.
+// needs the secrets: it should refuse to start. No secret is in what it returns.
 func (c *Config) MissingSecrets() Errors {
 	var errs Errors
 	named := c.secrets()

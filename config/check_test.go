@@ -17,8 +17,6 @@ func TestCheckWarns(t *testing.T) {
 		{"no rest by calls", "circuits: {tool/*: {cooldown: {calls: 0}}}", "1:39", "say 1 or more"},
 		{"no rest by time", "circuits: {tool/*: {cooldown: {after: 0s}}}", "1:39", "no cooldown"},
 		{"a max that was raised", "circuits: {session/*: {cooldown: {max: 10m}}}", "1:40", "was raised to it (1h0m0s)"},
-		{"a key that is not set", strings.Replace(backend, "%", ", key: {env: FUSEBOX_TEST_UNSET}", 1), "1:56", "environment variable FUSEBOX_TEST_UNSET"},
-		{"a token's file that is missing", "gateway: {token: {file: no-such-file}}", "1:18", "missing, unreadable or empty"},
 		{"a backend without a route", "backends: {x: {url: http://a/v1, dialect: openai}}", "1:12", "no route uses this backend"},
 		{"a limit beyond the total", strings.Replace(backend, "%", ", timeouts: {idle: 20m}", 1), "1:68", "longer than the total of 10m"},
 		{"a total below the time to connect", strings.Replace(backend, "%", ", timeouts: {total: 1s}", 1), "1:69", "shorter than the built-in time to connect"},
@@ -53,6 +51,23 @@ func TestCheckIsQuietWhereNothingIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if w := Check(parse(t, text)); len(w) > 0 {
 				t.Errorf("have %v", w)
+			}
+		})
+	}
+}
+
+func TestMissingSecretsHaveTheirPlace(t *testing.T) {
+	for _, test := range []struct{ name, text, at, message string }{
+		{"a key that is not set", "backends: {x: {url: http://a/v1, dialect: openai, key: {env: FUSEBOX_TEST_UNSET}}}", "1:56", "environment variable FUSEBOX_TEST_UNSET"},
+		{"a token's file that is missing", "gateway: {token: {file: no-such-file}}", "1:18", "missing, unreadable or empty"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			errs := parse(t, test.text).MissingSecrets()
+			if len(errs) != 1 {
+				t.Fatalf("want one mistake, have %v", errs)
+			}
+			if got := errs[0].Error(); !strings.HasPrefix(got, "fusebox.yaml:"+test.at+": ") || !strings.Contains(got, test.message) {
+				t.Errorf("have %q, want it at %s, saying %q", got, test.at, test.message)
 			}
 		})
 	}

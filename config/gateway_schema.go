@@ -193,7 +193,7 @@ func (d *decoder) routeBackends(n *node, c *Config) []string {
 		}
 	})
 	if ok && len(n.items) == 0 {
-		d.want(n, "at least one backend", "name them, most wanted first: backends: [local, paid]")
+		d.fail(n, "want at least one backend, have an empty list", "name them, most wanted first: backends: [local, paid]")
 	}
 	return out
 }

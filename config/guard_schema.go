@@ -62,7 +62,7 @@ func (d *decoder) identify(n *node) []identity {
 
 // arguments reads names of arguments and JSON pointers to them.
 func (d *decoder) arguments(n *node) []string {
-	names := d.texts(n, "argument's name or JSON pointer")
+	names := d.texts(n, "JSON pointer or argument name")
 	for _, item := range n.items {
 		if item.kind != text || !strings.HasPrefix(item.text, "/") {
 			continue

@@ -66,7 +66,7 @@ var mistakes = []struct{ name, text, at, message string }{
 	{"key in two places", "backends: {x: {url: http://a/v1, dialect: openai, key: {env: A, file: b}}}", "1:56", "name one place"},
 	{"variable with a dollar", "backends: {x: {url: http://a/v1, dialect: openai, key: {env: $A}}}", "1:62", "without $"},
 	{"unknown backend", "backends: {local: {url: http://a/v1, dialect: openai}}\nroutes: [{match: '*', backends: [locla]}]", "2:34", `did you mean "local"?`},
-	{"route to no backend", "routes: [{match: '*', backends: []}]", "1:33", "at least one backend"},
+	{"route to no backend", "routes: [{match: '*', backends: []}]", "1:33", "want at least one backend, have an empty list"},
 	{"backend twice in a route", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: '*', backends: [x, x]}]", "2:37", "each backend once"},
 	{"route without match", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{backends: [x]}]", "2:10", "want the key match"},
 	{"answers", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], answers: hold}]", "2:45", "pass or whole or splice"},

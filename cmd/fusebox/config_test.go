@@ -44,6 +44,37 @@ func TestConfigMistakesAreToldWithTheirPlace(t *testing.T) {
 	}
 }
 
+// A key variable that is not set was a warning and exit code 0: who checked a
+// file before serving it learnt of the mistake from a server that did not start.
+func TestConfigCheckTellsOfAKeyVariableThatIsNotSet(t *testing.T) {
+	p := newPlace(t)
+	p.write("fusebox.yaml", `backends:
+  paid: {url: "http://127.0.0.1:9/v1", dialect: openai, key: {env: FUSEBOX_TEST_UNSET}}
+routes: [{match: "*", backends: [paid]}]
+`)
+	const says = "fusebox.yaml:2:62: backends.paid.key: want a value in the environment variable FUSEBOX_TEST_UNSET, have none"
+	r := p.run("config", "check")
+	if r.code != exitConfig || !strings.HasPrefix(r.stderr, says) {
+		t.Errorf("want exit code 78 and %q, have %d and %q", says, r.code, r.stderr)
+	}
+	if !strings.Contains(r.stdout, "\nmodel/*\n") || strings.Contains(r.stdout, "in order") {
+		t.Errorf("want what the file comes to all the same, have\n%s", r.stdout)
+	}
+	var report struct {
+		OK       bool
+		Errors   []struct{ Line, Column int }
+		Circuits []struct{ Name string }
+	}
+	r = p.run("config", "check", "--json")
+	r.decode(t, &report)
+	if r.code != exitConfig || r.stderr != "" || report.OK || len(report.Errors) != 1 || report.Errors[0].Line != 2 || len(report.Circuits) == 0 {
+		t.Errorf("--json: exit code %d, %q, %+v", r.code, r.stderr, report)
+	}
+	if r := p.run("status"); r.code != exitOK {
+		t.Errorf("status needs no key: want exit code 0, have %d: %s", r.code, r.stderr)
+	}
+}
+
 func TestConfigFileThatIsNotThere(t *testing.T) {
 	r := newPlace(t).run("status", "--config", "nowhere.yaml")
 	if r.code != exitConfig || !strings.Contains(r.stderr, "nowhere.yaml") {

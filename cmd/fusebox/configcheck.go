@@ -25,8 +25,8 @@ func (a *app) configCheckCommand() *cobra.Command {
 		Short: "Check the configuration, and print what it comes to",
 		Long: `Check the configuration and print what it comes to, in words: for every kind, for
 every pattern of the file and for every circuit that the store knows. Warnings
-are about what is allowed but unwise. Mistakes are told with line and column,
-and the exit code is 78 then.`,
+are about what is allowed but unwise. Mistakes, and secrets that cannot be had
+here, are told with line and column, and the exit code is 78 then.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -78,13 +78,12 @@ func (a *app) checkConfig(ctx context.Context) error {
 		if list == nil || !a.json {
 			return err
 		}
-		for _, e := range list {
-			report.File = e.File
-			report.Errors = append(report.Errors, configFinding{e.File, e.Line, e.Column, e.Path, e.Problem, e.Do, e.Error()})
-		}
+		report.addErrors(list)
 		return errors.Join(a.printJSON(report), exitWith(exitConfig))
 	}
-	report.File, report.OK = c.File, true
+	missing := c.MissingSecrets()
+	report.addErrors(missing)
+	report.File, report.OK = c.File, len(missing) == 0
 	for _, w := range config.Check(c) {
 		report.Warnings = append(report.Warnings, configFinding{w.File, w.Line, w.Column, w.Path, w.Problem, w.Do, w.String()})
 	}
@@ -100,11 +99,22 @@ func (a *app) checkConfig(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		report.add(name, c.Settings(name), known[name])
 	}
-	if a.json {
-		return a.printJSON(report)
+	if !a.json {
+		a.printConfigReport(report)
+		return missingSecrets(c)
 	}
-	a.printConfigReport(report)
-	return nil
+	if !report.OK {
+		return errors.Join(a.printJSON(report), exitWith(exitConfig))
+	}
+	return a.printJSON(report)
+}
+
+// addErrors adds the mistakes of a file.
+func (r *configReport) addErrors(list config.Errors) {
+	for _, e := range list {
+		r.File = e.File
+		r.Errors = append(r.Errors, configFinding{e.File, e.Line, e.Column, e.Path, e.Problem, e.Do, e.Error()})
+	}
 }
 
 // add adds what holds for name, and a warning where workers count together what
@@ -173,10 +183,13 @@ func (a *app) knownCircuits(ctx context.Context) map[string]int {
 }
 
 func (a *app) printConfigReport(r *configReport) {
-	if r.File == "" {
+	switch {
+	case r.File == "":
 		a.printf("no configuration file: all is built in\n")
-	} else {
+	case r.OK:
 		a.printf("%s is in order\n", r.File)
+	default:
+		a.printf("%s names secrets that cannot be had here\n", r.File)
 	}
 	for _, c := range r.Circuits {
 		a.printf("\n%s\n  %s\n", a.paint(bold, printable(c.Name)), strings.Join(c.Words, "\n  "))
