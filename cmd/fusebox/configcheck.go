@@ -27,7 +27,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 every pattern of the file and for every circuit that the store knows. Warnings
 are about what is allowed but unwise. Mistakes, and secrets that cannot be had
 here, are told with line and column, and the exit code is 78 then.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if a.configFile != "" && a.configFile != args[0] {

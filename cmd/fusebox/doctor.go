@@ -31,7 +31,7 @@ It only reads. With --check it also asks each backend for its list of models,
 which costs nothing, and records what that showed.
 
 The exit code is 1 when something is down, or did not answer a check.`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), check) },
 	}
 	c.Flags().BoolVar(&check, "check", false, "ask each backend something free, and record the result")

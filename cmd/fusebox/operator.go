@@ -24,7 +24,7 @@ func (a *app) tripCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "trip CIRCUIT…",
 		Short:             "Open a circuit, with its normal cooldown",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, anyNumber),
 		ValidArgsFunction: a.completeCircuits,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.operate(c.Context(), args, fusebox.Event{Kind: fusebox.KindTrip, Cause: because(reason)})
@@ -71,7 +71,7 @@ or for a time. A hold beats every rule and shows everywhere.`,
 		Example: `  fusebox hold open model/paid/gpt-5 --for 2h --reason "invoice dispute"
   fusebox hold closed tool/crm/lookup --until 2026-11-30T07:00:00Z
   fusebox hold --lift model/paid/gpt-5`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, anyNumber),
 		ValidArgsFunction: a.completeHold,
 		RunE: func(c *cobra.Command, args []string) error {
 			e := fusebox.Event{Kind: fusebox.KindHold, Cause: because(reason)}
@@ -123,7 +123,7 @@ func (a *app) throttleCommand() *cobra.Command {
 		Short: "Let nothing call a dependency before a time; it is not down",
 		Example: `  fusebox throttle model/paid/gpt-5 --for 10m
   fusebox throttle --lift model/paid/gpt-5`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, anyNumber),
 		ValidArgsFunction: a.completeCircuits,
 		RunE: func(c *cobra.Command, args []string) error {
 			e := fusebox.Event{Kind: fusebox.KindThrottle, Cause: because(reason)}

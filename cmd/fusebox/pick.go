@@ -46,7 +46,7 @@ With a command, pick runs it with the pick in place of {}, and reports how it
 ended, as run does.`,
 		Example: `  backend=$(fusebox pick session/claude session/codex session/local) || exit
   fusebox pick --prefer-healthy session/a session/b -- ./agent.sh --backend {}`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, anyNumber),
 		ValidArgsFunction: a.completeCircuits,
 		RunE: func(c *cobra.Command, args []string) error {
 			names, command := args, []string(nil)

@@ -44,7 +44,7 @@ describes them; --circuit is then the circuit of those that name none.`,
 		Example: `  fusebox record --circuit session/claude --outcome failure --class crash --ms 5000
   fusebox record --circuit arm/a --grade 0.2 --floor 0.3 --trip streak=3 --cooldown 24h
   fusebox record --stdin < results.jsonl`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.record(c, &f, &policy) },
 	}
 	flags := c.Flags()

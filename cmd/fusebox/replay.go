@@ -31,7 +31,7 @@ The policy starts bare: what no flag says is not there, but that a failure of
 class auth opens at once. With --config it starts from the circuit's own.`,
 		Example: `  fusebox replay --trip count=3,within=60m --cooldown 1h session.jsonl
   fusebox replay --trip streak=5 --cooldown 30s --circuit model/paid/gpt-5 --json - < all.jsonl`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, anyNumber),
 		RunE: func(c *cobra.Command, files []string) error {
 			if err := try.read(c); err != nil {
 				return err

@@ -120,7 +120,7 @@ func TestReplayMistakes(t *testing.T) {
 		want int
 		says string
 	}{
-		{"no file", []string{"replay"}, exitUsage, "requires at least 1 arg"},
+		{"no file", []string{"replay"}, exitUsage, "want fusebox replay [policy flags] FILE…, have 0 arguments"},
 		{"a file that is not there", []string{"replay", "missing.jsonl"}, exitFailed, "missing.jsonl"},
 		{"a directory", []string{"replay", filepath.Dir(file)}, exitFailed, "directory"},
 		{"a rule that is none", []string{"replay", "--trip", "sometimes", file}, exitUsage, "--trip"},

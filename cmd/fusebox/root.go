@@ -80,7 +80,19 @@ tells the caller what to do instead.`,
 	add("Decide by hand:", a.tripCommand(), a.resetCommand(), a.holdCommand(), a.throttleCommand())
 	add("Find the right policy:", a.replayCommand(), a.simulateCommand(), a.tuneCommand(), a.demoCommand())
 	root.AddCommand(a.configCommand(), a.versionCommand())
+	addCompletion(root)
 	return root
+}
+
+// addCompletion adds cobra's own command; alone it shows its help, and a shell
+// that it does not know is a usage error.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.RunE = showHelp
+		}
+	}
 }
 
 // start runs before every command, once its flags and arguments have been read.
@@ -97,7 +109,9 @@ func (a *app) start(*cobra.Command, []string) error {
 // group makes a command that only holds others: alone it shows its help, and a
 // word that is none of its commands is a usage error.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
-	g := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	g := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: showHelp}
 	g.AddCommand(commands...)
 	return g
 }
+
+func showHelp(c *cobra.Command, _ []string) error { return c.Help() }

@@ -116,7 +116,7 @@ error says why and for how long.`,
 		Example: `  fusebox run --circuit session/claude -- claude -p "tidy the backlog"
   fusebox run --circuit session/nightly --trip count=3,within=60m --cooldown 1h --timeout 2h -- ./nightly.sh
   fusebox run --circuit session/max --limit-pattern default --wait -- ./agent.sh`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, anyNumber),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.run(c.Context(), circuit, &policy, &f, wait, args)
 		},

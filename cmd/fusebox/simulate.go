@@ -66,7 +66,7 @@ evidence, however many calls it made; so a probe may cost several calls, unless
 --probe-attempts says otherwise.`,
 		Example: `  fusebox simulate outage --outage-calls 15 --trip streak=3 --cooldown-calls 2
   fusebox simulate outage --outage-calls 15 --no-circuit`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := try.one(c, circuit)
 			if err != nil {
@@ -135,7 +135,7 @@ number of replicas; or, with --shared, they have one, and know what it decides
 --propagation later. The same flags always give the same numbers.`,
 		Example: `  fusebox simulate fleet --replicas 10 --trip streak=3 --cooldown 120s --jitter 0.2
   fusebox simulate fleet --replicas 10 --shared --propagation 5ms`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			if f.Policy, err = try.one(c, circuit); err != nil {

@@ -30,7 +30,7 @@ A rule given with --trip is compared besides. Of the other policy flags
 --cooldown (30s unless given), --faster-than, --overdue and --distinct matter.`,
 		Example: `  fusebox tune --circuit model/paid/gpt-5 --target "1 per 30d" all.jsonl
   fusebox tune --circuit session/claude --within 60m --faster-than 60s --plot out.svg session.jsonl`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, anyNumber),
 		RunE: func(c *cobra.Command, files []string) error {
 			if err := try.read(c); err != nil {
 				return err
@@ -150,7 +150,7 @@ func writePlot(path string, tunings []replay.Tuning, target replay.Target) error
 func (a *app) printTuning(t *replay.Tuning, target replay.Target) {
 	n := &t.Normal
 	a.printf("%s\n", a.paint(bold, shown(t.Circuit)))
-	a.printf("  normal operation  %s, %.3g calls a second, %d of %d failed: %.2g %% (%.2g to %.2g)\n",
+	a.printf("  normal operation  %s, %.3g calls a second, %d of %d failed: %.3g %% (%.3g to %.3g)\n",
 		roughly(time.Duration(n.Seconds*1e9)), n.CallsPerS, n.Failures, n.Calls, 100*n.Share, 100*n.ShareLow, 100*n.ShareHigh)
 	a.printf("                    longest streak %d, most failures within %s %d\n",
 		n.LongestStreak, about(n.WindowS), n.LargestCount)

@@ -80,7 +80,7 @@ func TestTuneMistakes(t *testing.T) {
 		want int
 		says string
 	}{
-		{"no file", []string{"tune"}, exitUsage, "requires at least 1 arg"},
+		{"no file", []string{"tune"}, exitUsage, "want fusebox tune [policy flags] FILE…, have 0 arguments"},
 		{"a target without a time", []string{"tune", "--target", "1", two}, exitUsage, "--target"},
 		{"a target of nothing", []string{"tune", "--target", "0 per 30d", two}, exitUsage, "--target"},
 		{"a target of no number", []string{"tune", "--target", "NaN per 30d", two}, exitUsage, "--target"},
@@ -102,5 +102,17 @@ func TestParseTarget(t *testing.T) {
 		if got, err := parseTarget(text); err != nil || got.Opens != 1 || got.Per != monthly {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
+	}
+}
+
+// A log in which every call failed was said to fail "1e+02 %".
+func TestTuneWritesPercentAsPeopleDo(t *testing.T) {
+	p := newPlace(t)
+	file := p.write("down.jsonl", `{"at":"2026-01-01T00:00:00Z","circuit":"session/a","outcome":"failure"}
+{"at":"2026-01-01T00:01:00Z","circuit":"session/a","outcome":"failure"}
+{"at":"2026-01-01T00:02:00Z","circuit":"session/a","outcome":"failure"}
+`)
+	if r := p.must("tune", file); !strings.Contains(r.stdout, " 3 of 3 failed: 100 % (") {
+		t.Errorf("want 100 %%, have\n%s", r.stdout)
 	}
 }

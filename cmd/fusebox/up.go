@@ -45,7 +45,7 @@ addresses.
 Without a configuration file it serves what it finds: an Ollama on its usual
 port, and OpenAI and Anthropic where their keys are in the environment. Where
 there is nothing, or with --demo, two scripted backends fail in realistic ways.`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.up(c.Context(), &f) },
 	}
 	c.Flags().StringVar(&f.listen, "listen", "", "`ADDRESS` of the gateway; port 0 picks a free one (default 127.0.0.1:4040)")

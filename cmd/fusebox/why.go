@@ -17,7 +17,7 @@ func (a *app) whyCommand() *cobra.Command {
 		Long: `Show the records that put a circuit where it is. The log is read back and folded
 again, so what is shown is what was decided. With -v also the records that did
 not count.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeCircuits,
 		RunE: func(c *cobra.Command, args []string) error {
 			names, err := canonicalNames(args)
