@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -315,12 +316,12 @@ func (o *TuneOptions) tooFew(t *Tuning) []string {
 		return append(few, "there is no time of normal operation in the log: nothing can be said of false opens")
 	}
 	if n.Failures < 10 {
-		few = append(few, fmt.Sprintf("%d failures in %d calls of normal operation: their share may be anything from %.3g %% to %.3g %%; candidates are held to the larger",
-			n.Failures, n.Calls, 100*n.ShareLow, 100*n.ShareHigh))
+		few = append(few, fmt.Sprintf("%d failures in %d calls of normal operation: their share may be anything from %s to %s; candidates are held to the larger",
+			n.Failures, n.Calls, Percent(n.ShareLow), Percent(n.ShareHigh)))
 	}
 	// Of what was never seen in a time, three a time at most are usual, with 95 % confidence.
 	if most := 3 * month.Seconds() / n.Seconds; most > o.Target.monthly() {
-		few = append(few, fmt.Sprintf("%.3g days of normal operation: no false open in them shows only that there are less than %.3g in 30 days; for the target the formula has to be trusted, which takes failures to be independent",
+		few = append(few, fmt.Sprintf("%.2g days of normal operation: no false open in them shows only that there are less than %.2g in 30 days; for the target the formula has to be trusted, which takes failures to be independent",
 			n.Seconds/86400, most))
 	}
 	if len(t.Incidents) == 0 {
@@ -332,10 +333,19 @@ func (o *TuneOptions) tooFew(t *Tuning) []string {
 			continue
 		}
 		if expected := *c.Formula * n.Seconds / month.Seconds(); float64(c.FalseOpens) > 3+3*expected {
-			few = append(few, fmt.Sprintf("%s opened falsely %d times, where %.3g were to be expected: failures come in clusters, so trust the replay and not the formula",
+			few = append(few, fmt.Sprintf("%s opened falsely %d times, where %.2g were to be expected: failures come in clusters, so trust the replay and not the formula",
 				c.Trip, c.FalseOpens, expected))
 			break
 		}
 	}
 	return few
+}
+
+// Percent is a share for people, with two digits that count: "0.51 %", "100 %".
+func Percent(share float64) string {
+	digits := 2
+	if share >= 0.995 { // two would make an exponent of it
+		digits = 3
+	}
+	return strconv.FormatFloat(100*share, 'g', digits, 64) + " %"
 }

@@ -150,8 +150,8 @@ func writePlot(path string, tunings []replay.Tuning, target replay.Target) error
 func (a *app) printTuning(t *replay.Tuning, target replay.Target) {
 	n := &t.Normal
 	a.printf("%s\n", a.paint(bold, shown(t.Circuit)))
-	a.printf("  normal operation  %s, %.3g calls a second, %d of %d failed: %.3g %% (%.3g to %.3g)\n",
-		roughly(time.Duration(n.Seconds*1e9)), n.CallsPerS, n.Failures, n.Calls, 100*n.Share, 100*n.ShareLow, 100*n.ShareHigh)
+	a.printf("  normal operation  %s, %.3g calls a second, %d of %d failed: %s (%s to %s)\n",
+		roughly(time.Duration(n.Seconds*1e9)), n.CallsPerS, n.Failures, n.Calls, replay.Percent(n.Share), replay.Percent(n.ShareLow), replay.Percent(n.ShareHigh))
 	a.printf("                    longest streak %d, most failures within %s %d\n",
 		n.LongestStreak, about(n.WindowS), n.LargestCount)
 	a.printf("  set apart         %s\n", countOf(len(t.Incidents), "incident"))
