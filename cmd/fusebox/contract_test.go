@@ -240,3 +240,15 @@ func TestEventsFollow(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
+
+// events and why said "until" the very moment at which a circuit was held open.
+func TestAHoldUntilLiftedNamesNoTime(t *testing.T) {
+	p := newPlace(t)
+	p.must("hold", "open", "model/a/m", "--reason", "an invoice")
+	for _, command := range [][]string{{"events"}, {"why", "model/a/m"}} {
+		r := p.must(command...)
+		if !strings.Contains(r.stdout, "closed → open: held open: an invoice") || strings.Contains(r.stdout, "until 2") || strings.Contains(r.stdout, ", until") {
+			t.Errorf("%s: want the hold, and no time at which it ends, have\n%s", command[0], r.stdout)
+		}
+	}
+}

@@ -242,7 +242,7 @@ func (a *app) printEvent(e *fusebox.Event) error {
 	if e.Cause != "" {
 		a.printf(": %s", printable(e.Cause))
 	}
-	if !e.Until.IsZero() {
+	if e.Until.After(e.At) { // a hold leaves no cooldown behind
 		a.printf(", until %s", clock(e.Until))
 	}
 	if e.Worker != "" {

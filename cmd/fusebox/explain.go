@@ -119,7 +119,7 @@ func effect(before, after *fusebox.State, e *fusebox.Event) string {
 			return t.Cause
 		}
 		text := fmt.Sprintf("%s → %s: %s", t.From, t.To, t.Cause)
-		if !t.Until.IsZero() {
+		if t.Until.After(e.At) { // a hold leaves no cooldown behind
 			text += fmt.Sprintf(", until %s", clock(t.Until))
 		}
 		return text
