@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(7)
 	case "guard": // of the command that the arguments are
 		os.Exit(guardParty(os.Args[1:]))
+	case "relay": // as the guard, without looking
+		os.Exit(relayParty(os.Args[1:]))
 	case "child": // holds its parent's streams, and does not want to end
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Fprintln(os.Stderr, "child", os.Getpid())
@@ -70,6 +72,26 @@ func guardParty(command []string) int {
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1
+}
+
+// relayParty passes bytes to and from a command.
+func relayParty(command []string) int {
+	cmd := exec.Command(command[0], command[1:]...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 1
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		return 1
+	}
+	go func() {
+		io.Copy(in, os.Stdin)
+		in.Close()
+	}()
+	io.Copy(os.Stdout, out)
+	cmd.Wait()
+	return 0
 }
 
 // serveParty serves tools that are named for what they do.

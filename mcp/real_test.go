@@ -27,7 +27,7 @@ import (
 const nodeFolder = "testdata/node"
 
 // npm returns the command of an installed party.
-func npm(t *testing.T, program string, args ...string) []string {
+func npm(t testing.TB, program string, args ...string) []string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(nodeFolder, "node_modules", ".bin", program))
 	if err == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -94,6 +95,7 @@ func (a *app) mcp(c *cobra.Command, f *mcpFlags, args []string) error {
 	if store != nil {
 		defer store.Close()
 	}
+	a.hush()
 	policy := conf.Policy
 	if f.noCircuit {
 		policy = withoutToolCircuits(policy)
@@ -261,6 +263,14 @@ func (a *app) storeForGuard(ctx context.Context) fusebox.Store {
 		return nil
 	}
 	return store
+}
+
+// hush keeps standard error for the server's own words: what the guard decides
+// is in its answers and in the store.
+func (a *app) hush() {
+	if !a.verbose {
+		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	}
 }
 
 // closeBox reports what the store does not know yet.
