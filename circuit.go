@@ -38,7 +38,8 @@ type detail struct {
 	shared  State         // as the store knows it
 	met     bool          // the store has been heard of this circuit
 	pending []Event       // this process's events that the store has not acknowledged
-	sent    int           // of these, how many are on their way
+	sent    int           // of these, how many are on their way, or may have arrived
+	id      EventID       // of the newest event
 	busy    bool          // an exchange with the store is under way
 	seen    State         // newest state that was watched meanwhile
 	retired []*epoch      // replaced epochs, for results that met them just then
@@ -272,6 +273,7 @@ func (c *Circuit) detailed() *detail {
 		c.d = &detail{state: State{Policy: *c.policy, Seed: rand.Uint64() >> 11}}
 		if c.box.sync != nil {
 			c.d.io = make(chan struct{}, 1)
+			c.d.id.From = newToken()
 		}
 	}
 	return c.d

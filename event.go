@@ -72,6 +72,19 @@ type Event struct {
 	// It is not recorded; a reader of a log takes it from the line that was
 	// written after it.
 	Seen time.Time
+
+	// ID tells the event from all others where a report may have to be sent
+	// again because its answer was lost: a store whose answers can get lost folds
+	// what bears an ID once.
+	// Zero = it is sent once. It is not recorded.
+	ID EventID
+}
+
+// EventID is who reports, by a name that nobody else uses, and a number that
+// grows with each of the reporter's events on a circuit.
+type EventID struct {
+	From string
+	N    uint64
 }
 
 // maxCount bounds what one record can add to a count, so that no log makes one

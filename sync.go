@@ -213,6 +213,9 @@ func (y *syncer) exchange(ctx context.Context, c *Circuit, extra ...Event) error
 
 	c.mu.Lock()
 	c.collect(y.box.now())
+	for i := range extra {
+		extra[i].ID = d.nextID()
+	}
 	batch := slices.Concat(d.pending, extra)
 	d.sent, d.busy = len(d.pending), true
 	ahead := y.local.Load()
@@ -223,13 +226,14 @@ func (y *syncer) exchange(ctx context.Context, c *Circuit, extra ...Event) error
 	defer c.mu.Unlock()
 	if recorded {
 		d.pending = slices.Delete(d.pending, 0, d.sent)
+		d.sent = 0
 	}
-	d.sent, d.busy = 0, false
+	d.busy = false
 	if err != nil {
 		d.seen = State{}
 		return err
 	}
-	if d.seen.Revision > s.Revision { // somebody wrote after us, and knew of our events
+	if d.seen.newer(&s) { // somebody wrote after us, and knew of our events
 		s = d.seen
 	}
 	d.seen = State{}
@@ -240,6 +244,12 @@ func (y *syncer) exchange(ctx context.Context, c *Circuit, extra ...Event) error
 // send has the store fold the batch; recorded says that it did, whatever the
 // error. A store that has lost what was known is given it back.
 func (y *syncer) send(ctx context.Context, c *Circuit, batch []Event, ahead bool) (s State, recorded bool, err error) {
+	if ahead { // its clock may have been set meanwhile, or was never compared
+		if s, err = y.store.Apply(ctx, c.name, *c.policy); err != nil {
+			return State{}, false, err
+		}
+		y.compareClocks(&s)
+	}
 	offset := time.Duration(y.offset.Load())
 	for i := range batch {
 		batch[i].shift(offset)
@@ -301,7 +311,10 @@ func (y *syncer) watch() {
 			c.mu.Lock()
 			y.compareClocks(&s)
 			switch d := c.detailed(); {
-			case c.gone || s.Revision <= d.shared.Revision:
+			case c.gone:
+			case y.local.Load(), s.Version < d.shared.Version:
+				y.kick(c) // the store is back, or has lost what was known
+			case !s.newer(&d.shared):
 			case d.busy: // it may hold events of ours that are not acknowledged yet
 				d.seen = s
 			default:
@@ -318,6 +331,15 @@ func (y *syncer) watch() {
 		case <-time.After(rejoinEvery):
 		}
 	}
+}
+
+// newer reports whether s was folded after other. A store that lost its data
+// counts revisions anew, but not versions: those are given back to it.
+func (s *State) newer(other *State) bool {
+	if s.Version != other.Version {
+		return s.Version > other.Version
+	}
+	return s.Revision > other.Revision
 }
 
 // compareClocks learns how far the store's clock is from the box's. The store's
@@ -397,15 +419,23 @@ func (y *syncer) probe(ctx context.Context, c *Circuit, request Event) (Permit, 
 	return p, refusal
 }
 
-// queue keeps e for the store. What only adds up is added up.
+// queue keeps e for the store. What only adds up is added up, unless it was
+// sent already: what may have arrived stays as it is.
 func (d *detail) queue(e Event) {
 	if n := len(d.pending); n > d.sent && d.pending[n-1].absorb(&e) {
 		return
 	}
+	e.ID = d.nextID()
 	d.pending = append(d.pending, e)
-	if over := len(d.pending) - maxPending; over > 0 && d.sent == 0 {
+	if over := len(d.pending) - maxPending; over > 0 && !d.busy {
 		d.pending = slices.Delete(d.pending, 0, over)
+		d.sent = max(d.sent-over, 0)
 	}
+}
+
+func (d *detail) nextID() EventID {
+	d.id.N++
+	return d.id
 }
 
 // absorb adds next to e where one record can tell of both, and reports whether

@@ -19,6 +19,10 @@ type faultyStore struct {
 	delay  time.Duration
 	failed error
 	hangs  bool
+
+	mute bool            // what is reported arrives, its answer does not
+	sent []fusebox.Event // all that arrived
+	told chan fusebox.State
 }
 
 func (f *faultyStore) set(change func(*faultyStore)) {
@@ -50,14 +54,30 @@ func (f *faultyStore) Apply(ctx context.Context, circuit string, p fusebox.Polic
 	if err != nil {
 		return fusebox.State{}, err
 	}
-	return store.Apply(ctx, circuit, p, events...)
+	s, err := store.Apply(ctx, circuit, p, events...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sent = append(f.sent, events...); f.mute {
+		return fusebox.State{}, errors.New("connection reset")
+	}
+	return s, err
 }
 
 func (f *faultyStore) Watch(ctx context.Context, changed func(string, fusebox.State)) error {
 	f.mu.Lock()
-	store := f.store
+	store, told := f.store, f.told
 	f.mu.Unlock()
-	return store.Watch(ctx, changed)
+	if told == nil {
+		return store.Watch(ctx, changed)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case s := <-told:
+			changed("model/a", s)
+		}
+	}
 }
 
 func (f *faultyStore) Circuits(ctx context.Context) iter.Seq2[string, error] {
@@ -173,6 +193,109 @@ func TestStoreThatLostItsDataIsHealed(t *testing.T) {
 			t.Errorf("the store knows %v, %v", s.Phase, err)
 		}
 	})
+}
+
+// A circuit that nobody calls has nothing to report: it is the watch that shows
+// what the store has lost.
+func TestStoreThatLostItsDataIsHealedByAnIdleProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{store: fusebox.NewMemory(), told: make(chan fusebox.State)}
+		c := circuit(t, newBox(t, fusebox.Config{Policy: onePolicy(nil), Store: store}), "model/a")
+		fail(t, c, 3)
+		synctest.Wait()
+		empty := fusebox.NewMemory()
+		store.set(func(f *faultyStore) { f.store = empty })
+		store.told <- fusebox.State{Revision: 1000}
+		synctest.Wait()
+		wantPhase(t, c, fusebox.Open)
+		if s, err := empty.Apply(t.Context(), "model/a", fusebox.Policy{}); err != nil || s.Phase != fusebox.Open {
+			t.Errorf("the store knows %v, %v", s.Phase, err)
+		}
+	})
+}
+
+// A store that lost its data counts revisions anew: a newer version is news all
+// the same.
+func TestNewVersionOfALowerRevisionIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{store: fusebox.NewMemory(), told: make(chan fusebox.State)}
+		b := newBox(t, fusebox.Config{Policy: onePolicy(nil), Store: store})
+		c := circuit(t, b, "model/a")
+		for range 10 {
+			succeed(t, c)
+		}
+		if err := b.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		store.told <- fusebox.State{Phase: fusebox.Open, Version: 1, Revision: 1, Since: now, Until: now.Add(time.Minute), Policy: c.Policy()}
+		synctest.Wait()
+		wantPhase(t, c, fusebox.Open)
+	})
+}
+
+// What was sent may have arrived although no answer came: it is sent again as it
+// was, so that the store can tell.
+func TestReportWhoseAnswerIsLostIsSentAgainUnderItsIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, mine, _ := shared(t)
+		c := circuit(t, mine, "model/a")
+		store.set(func(f *faultyStore) { f.mute = true })
+		for range 5 {
+			succeed(t, c)
+		}
+		fail(t, c, 1)
+		synctest.Wait()
+		for range 5 { // not to be added to what may have arrived
+			succeed(t, c)
+		}
+		fail(t, c, 1)
+		time.Sleep(3 * time.Second)
+		store.set(func(f *faultyStore) { f.mute = false })
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if err := mine.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		calls := map[fusebox.EventID]int{}
+		for _, e := range store.sent {
+			n := max(e.N, 1)
+			if known, again := calls[e.ID]; e.ID.From == "" || again && known != n {
+				t.Errorf("%d calls under %v, %d before", n, e.ID, known)
+			}
+			calls[e.ID] = n
+		}
+		total := 0
+		for _, n := range calls {
+			total += n
+		}
+		if total != 12 || len(store.sent) <= len(calls) {
+			t.Errorf("%d calls under %d IDs in %d records, want 12 calls, and some sent again", total, len(calls), len(store.sent))
+		}
+	})
+}
+
+// A store whose clock was never compared, because it was down, gets times on its
+// own clock all the same.
+func TestFirstReportAfterAnOutageIsOnTheStoresClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := fusebox.NewMemory()
+			memory.Clock = func() time.Time { return time.Now().Add(ahead) }
+			store := &faultyStore{store: memory, failed: errors.New("down")}
+			cfg := fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) { p.Trip = []fusebox.Trip{fusebox.Count(3, time.Minute)} }), Store: store}
+			mine := newBox(t, cfg)
+			cfg.Store = memory
+			other := circuit(t, newBox(t, cfg), "model/a")
+			fail(t, circuit(t, mine, "model/a"), 2)
+			synctest.Wait()
+			store.set(func(f *faultyStore) { f.failed = nil })
+			time.Sleep(3 * time.Second)
+			fail(t, other, 1)
+			synctest.Wait()
+			wantPhase(t, other, fusebox.Open)
+		})
+	}
 }
 
 func TestProbeGrantedTooLateGoesToTheNextCall(t *testing.T) {
