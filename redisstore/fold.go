@@ -1,0 +1,200 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// near is by how much a worker's clock may be ahead of the server's for its
+// events to have happened just now, as seen by the server.
+const near = time.Second
+
+// try sends the report, if it is not known to have arrived, and folds what is
+// pending if nobody else does. It is done when the report has been folded.
+func (r *report) try(ctx context.Context) (done bool, err error) {
+	s := r.store
+	args := append([]string{r.token, millis(lockTime), millis(r.seenFor), millis(s.keep), strconv.Itoa(maxPending),
+		strconv.FormatInt(r.position, 10), r.given}, r.args...)
+	answer, sent, received, err := s.link.run(ctx, appendScript,
+		[]string{r.keys.of("state"), r.keys.of("pending"), r.keys.of("lock"), r.keys.of("seen:" + r.from)}, args)
+	if err != nil {
+		return false, err
+	}
+	a, err := readAppended(answer)
+	if err != nil {
+		return false, err
+	}
+	s.clock.heard(sent, received, a.time)
+	if r.position != anywhere && (a.pushed || r.position == nowhere || a.epoch != r.epoch) {
+		r.epoch, r.position = a.epoch, a.in
+	}
+	if !a.holder {
+		if a.in-a.waiting < r.position {
+			return false, nil
+		}
+		return true, r.read(a.state)
+	}
+	if err := r.read(a.state); err != nil {
+		return false, err
+	}
+	return r.fold(ctx, a)
+}
+
+// read takes over the state as it is recorded.
+func (r *report) read(state string) error {
+	r.state = fusebox.State{}
+	if state == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(state), &r.state); err != nil {
+		return fmt.Errorf("the state that is recorded cannot be read: %w", err)
+	}
+	return nil
+}
+
+// maxRounds bounds how long one holder folds for others.
+const maxRounds = 20
+
+// fold folds what is pending and commits it, and what came in meanwhile.
+func (r *report) fold(ctx context.Context, a appended) (done bool, err error) {
+	s := r.store
+	folded, batches, now := a.in-a.waiting, a.batches, a.time
+	for round := 1; len(batches) > 0; round++ {
+		before := r.state
+		if before.Revision == 0 && before.Seed == 0 {
+			r.state.Seed = rand.Uint64() >> 11
+		}
+		lines := r.foldBatches(batches, now.Add(s.skew))
+		state, err := json.Marshal(&r.state)
+		if err != nil {
+			return false, err
+		}
+		stateTime, channel, goOn := s.keep, "", "1"
+		if r.state.Phase != fusebox.Closed || r.state.Hold != nil {
+			stateTime = 0
+		}
+		if isNews(&before, &r.state) {
+			channel = s.channel()
+		}
+		if round == maxRounds {
+			goOn = "0"
+		}
+		args := append([]string{r.token, millis(lockTime), millis(s.keep), millis(stateTime), strconv.FormatInt(folded, 10),
+			strconv.Itoa(len(batches)), string(state), channel, r.name, goOn, strconv.Itoa(maxEvidence)}, lines...)
+		answer, sent, received, err := s.link.run(ctx, commitScript,
+			[]string{r.keys.of("state"), r.keys.of("pending"), r.keys.of("lock"), r.keys.of("log")}, args)
+		if err != nil || len(answer) == 0 { // refused: somebody else folds them
+			return false, err
+		}
+		folded += int64(len(batches))
+		if now, batches, err = readCommitted(answer); err != nil {
+			return false, err
+		}
+		s.clock.heard(sent, received, now)
+	}
+	return folded >= r.position, nil
+}
+
+// foldBatches folds batches into the state and returns the lines of evidence
+// that tell of them. What cannot be read is recorded as it is: readers report it.
+func (r *report) foldBatches(batches []string, now time.Time) (lines []string) {
+	for _, batch := range batches {
+		given, events, _ := strings.Cut(batch, "\n")
+		var p fusebox.Policy
+		if given != "" {
+			if err := json.Unmarshal([]byte(given), &p); err != nil || p.Validate() != nil {
+				p = fusebox.Policy{}
+			}
+		}
+		for line := range strings.SplitSeq(events, "\n") {
+			e, err := fusebox.ParseEvent([]byte(line))
+			if err != nil {
+				lines = append(lines, line)
+				continue
+			}
+			e.Circuit = r.name
+			switch ahead := e.At.Sub(now); {
+			case ahead > near:
+				e.Seen = now
+			case ahead > 0:
+				e.At = now
+			}
+			e.MarkLate(&r.state)
+			before := r.state
+			r.state = fusebox.Fold(p, r.state, e)
+			e.Circuit = ""
+			lines = append(lines, string(e.AppendJSON(nil)))
+			if t, changed := fusebox.Changed("", &before, &r.state); changed {
+				told := t.Event()
+				lines = append(lines, string(told.AppendJSON(nil)))
+			}
+		}
+	}
+	return lines
+}
+
+// isNews reports whether other workers should hear of a change at once.
+func isNews(before, after *fusebox.State) bool {
+	return before.Version != after.Version || !before.Throttled.Equal(after.Throttled) || !slices.Equal(before.Leases, after.Leases)
+}
+
+// appended is what the append script answers.
+type appended struct {
+	time    time.Time
+	epoch   string
+	in      int64 // batches that ever came in
+	waiting int64 // of these, not folded yet
+	pushed  bool  // some of the report had not arrived before
+	holder  bool  // the lock is ours
+	state   string
+	batches []string
+}
+
+var errAnswer = errors.New("the server's answer is not one of our scripts'")
+
+func readAppended(m []rueidis.RedisMessage) (appended, error) {
+	if len(m) != 9 {
+		return appended{}, errAnswer
+	}
+	var a appended
+	var pushed, holder int64
+	err := errors.Join(
+		readTime(&a.time, m[0], m[1]), read(&a.epoch, m[2].ToString), read(&a.in, m[3].AsInt64), read(&a.waiting, m[4].AsInt64),
+		read(&pushed, m[5].AsInt64), read(&holder, m[6].AsInt64), read(&a.state, m[7].ToString), read(&a.batches, m[8].AsStrSlice))
+	a.pushed, a.holder = pushed == 1, holder == 1
+	return a, err
+}
+
+func readCommitted(m []rueidis.RedisMessage) (now time.Time, batches []string, err error) {
+	if len(m) != 3 {
+		return now, nil, errAnswer
+	}
+	err = errors.Join(readTime(&now, m[0], m[1]), read(&batches, m[2].AsStrSlice))
+	return now, batches, err
+}
+
+func read[T any](into *T, from func() (T, error)) (err error) {
+	*into, err = from()
+	return err
+}
+
+// readTime reads the answer of TIME.
+func readTime(into *time.Time, seconds, micros rueidis.RedisMessage) error {
+	var s, us int64
+	err := errors.Join(read(&s, seconds.AsInt64), read(&us, micros.AsInt64))
+	*into = time.Unix(s, us*1000).UTC()
+	return err
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
