@@ -44,10 +44,14 @@ func (t *Ticket) Probe() bool { return t.lease != "" }
 func (t *Ticket) Policy() fusebox.Policy { return t.policy }
 
 // Ask asks the circuit whether a process may be started, and records that it
-// is. run names the agent run that it belongs to; "" = none. The error is a
-// *[fusebox.Denial], or tells why the store could not be asked: then nothing is
-// known against starting the process, see [Unasked].
+// is. run names the agent run that it belongs to; "" = none; one that is stuck
+// is refused whatever the circuit says. The error is a *[fusebox.Denial], or
+// tells why the store could not be asked: then nothing is known against
+// starting the process, see [Unasked].
 func (g *Guard) Ask(ctx context.Context, run string) (*Ticket, error) {
+	if err := g.going(ctx, run); err != nil {
+		return nil, err
+	}
 	s, err := g.apply(ctx)
 	if err != nil {
 		return nil, err
@@ -73,6 +77,29 @@ func (g *Guard) Ask(ctx context.Context, run string) (*Ticket, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// going refuses what belongs to a run that is stuck, whichever process it got
+// stuck in.
+func (g *Guard) going(ctx context.Context, run string) error {
+	if run == "" {
+		return nil
+	}
+	record := Guard{Store: g.Store, Circuit: fusebox.RunCircuit(run), Patience: g.Patience}
+	s, err := record.apply(ctx)
+	if err != nil {
+		return err
+	}
+	d := s.Decide(s.Clock())
+	if d.Go || d.Probe {
+		return nil
+	}
+	refusal := fusebox.Event{Kind: fusebox.KindDenied, At: s.Clock(), Reason: fusebox.ReasonStuck, Run: run, Observed: g.Observe}
+	if _, err := g.apply(ctx, refusal); err != nil || g.Observe {
+		return err
+	}
+	return fusebox.NewDenial(fusebox.DenialInfo{Circuit: g.Circuit, Reason: fusebox.ReasonStuck, Run: run,
+		Until: time.Now().Add(d.RetryAfter), LastError: s.Cause})
 }
 
 // Unasked returns a ticket for a process that is started although the store

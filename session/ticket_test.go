@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,4 +176,57 @@ func TestPickFindsNone(t *testing.T) {
 	if picked, _, err := p.Pick(t.Context(), []string{"../x"}); picked != nil || !errors.Is(err, fusebox.ErrName) {
 		t.Errorf("picked %v, %v", picked, err)
 	}
+}
+
+// A stuck run went on as sessions: fusebox run asked only its circuit.
+func TestAStuckRunStartsNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fusebox.NewMemory()
+		box, err := fusebox.New(fusebox.Config{Store: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer box.Close(t.Context())
+		record, err := box.Circuit(fusebox.RunCircuit("job-7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.Trip("10 denials ignored")
+		if err := box.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g := testGuard(store, "session/a")
+		_, err = g.Ask(t.Context(), "job-7")
+		if !errors.Is(err, fusebox.ErrStuck) || !strings.Contains(err.Error(), "10 denials ignored") || fusebox.AsDenial(err).RetryAfter() <= 0 {
+			t.Errorf("have %v, want it stuck, and why", err)
+		}
+		var recorded []fusebox.Event
+		for e, err := range store.Evidence(t.Context(), "session/a", time.Time{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			recorded = append(recorded, e)
+		}
+		if len(recorded) != 1 || recorded[0].Kind != fusebox.KindDenied || recorded[0].Reason != fusebox.ReasonStuck || recorded[0].Run != "job-7" {
+			t.Errorf("recorded %+v, want the refusal", recorded)
+		}
+		watching := *g
+		watching.Observe = true
+		for name, ask := range map[string]func() (*Ticket, error){
+			"another run": func() (*Ticket, error) { return g.Ask(t.Context(), "job-8") },
+			"no run":      func() (*Ticket, error) { return g.Ask(t.Context(), "") },
+			"observed":    func() (*Ticket, error) { return watching.Ask(t.Context(), "job-7") },
+		} {
+			if _, err := ask(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		record.Reset("let go")
+		if err := box.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Ask(t.Context(), "job-7"); err != nil {
+			t.Errorf("after the reset: %v", err)
+		}
+	})
 }
