@@ -130,6 +130,17 @@ func TestPickPrintsTheNameAlone(t *testing.T) {
 	}
 }
 
+func TestPickPrefersWhatIsKnownToBeUp(t *testing.T) {
+	p := newPlace(t)
+	p.must("record", "--circuit", "session/b", "--outcome", "success")
+	if r := p.must("pick", "session/a", "session/b"); r.stdout != "session/a\n" {
+		t.Errorf("unknown is usable: %+v", r)
+	}
+	if r := p.must("pick", "--prefer-healthy", "session/a", "session/b"); r.stdout != "session/b\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A harness picks, runs what it picked itself, and records: three programs, one
 // probe.
 func TestRecordSettlesTheProbeThatPickTook(t *testing.T) {
