@@ -224,6 +224,9 @@ func (c *Circuit) overdue(p Permit, f *flight) {
 
 // report takes a result in.
 func (c *Circuit) report(p Permit, t time.Time, r Result, live bool) {
+	if live && !r.NotBefore.IsZero() { // by the box's clock: who waits so long must not come early by the difference
+		r.NotBefore = t.Add(time.Until(r.NotBefore))
+	}
 	e := p.event(t, r)
 	if p.flight != nil {
 		counted, again := p.flight.settle()

@@ -274,3 +274,28 @@ func TestLateThrottleIsHeeded(t *testing.T) {
 		}
 	})
 }
+
+// A caller that waited as long as a denial said must get through, also when the
+// timer that wakes the circuit comes late. Once a short throttle that was waited
+// out was found still refusing, and the call went to the next backend.
+func TestWaitingAsLongAsTheDenialSaysIsEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, fusebox.Config{Policy: onePolicy(nil)})
+		for name, refuse := range map[string]func(*fusebox.Circuit){
+			"model/open":      func(c *fusebox.Circuit) { fail(t, c, 3) },
+			"model/throttled": func(c *fusebox.Circuit) { c.Throttle(time.Now().Add(150*time.Millisecond), "asked for") },
+		} {
+			c := circuit(t, b, name)
+			refuse(c)
+			_, err := c.Allow(t.Context())
+			d := fusebox.AsDenial(err)
+			if d == nil {
+				t.Fatalf("%s: not refused", name)
+			}
+			time.Sleep(d.RetryAfter())
+			if _, err := c.Allow(t.Context()); err != nil {
+				t.Errorf("%s: refused after the time that it named: %v", name, err)
+			}
+		}
+	})
+}

@@ -36,13 +36,19 @@ const (
 	modeRefuse             // all are refused until a timer says otherwise
 )
 
+// wakeEarly is how long before the end of a refusal callers look at the clock
+// again: a timer comes late on a busy machine, and who waited until the very end
+// must not find the circuit still refusing.
+const wakeEarly = 20 * time.Millisecond
+
 // modeOf is the mode for a state at t. live says that time is the box's own
 // clock, so that a timer can be set by it.
 func (c *Circuit) modeOf(s *State, t time.Time, live bool) mode {
 	p := c.policy
 	d := s.Decide(t)
+	soon := d.RetryAfter > 0 && d.RetryAfter <= wakeEarly
 	switch {
-	case !d.Go && !d.Probe && live && d.Reason != ReasonProbing && !c.observes() && p.Cooldown.Calls == 0:
+	case !d.Go && !d.Probe && live && d.Reason != ReasonProbing && !soon && !c.observes() && p.Cooldown.Calls == 0:
 		return modeRefuse
 	case !d.Go, s.Phase == HalfOpen, s.Hold != nil, p.Overdue > 0 && len(p.Trip) > 0:
 		return modeLocked
@@ -97,7 +103,7 @@ func (c *Circuit) refresh(t time.Time, live bool) {
 	case modeRefuse:
 		next.denial = c.denial(s, t)
 		if after := s.Decide(t).RetryAfter; after > 0 {
-			c.d.timer(after, next)
+			c.d.timer(after-wakeEarly, next)
 		}
 	case modeWindow, modeTimed:
 		next.bucketEnd.Store(c.bucketEnd(t))

@@ -54,7 +54,7 @@ type Event struct {
 	Late     bool   // recorded, but has no vote
 	Overdue  bool   // counted before its end, when it had run for too long
 
-	Until time.Time // end of a throttle, a lease, a hold, a cooldown; zero = none
+	Until time.Time // end of a throttle (a Failure may name one too), a lease, a hold, a cooldown; zero = none
 
 	Action     string // of KindLease and KindHold
 	LastResort bool   // KindLease: a probe before the deadline, because nothing else is left

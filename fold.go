@@ -103,7 +103,7 @@ func (s *State) evidence(e *Event, t time.Time) {
 	if t.After(s.Latest) {
 		s.Latest = t
 	}
-	if e.Outcome == Throttled {
+	if e.Outcome == Throttled || e.Outcome == Failure && !e.Until.IsZero() {
 		s.throttled(e, t) // it is no vote: how old the call is does not matter
 	}
 	if e.Late {

@@ -153,7 +153,7 @@ func (o *oracle) evidence(e fusebox.Event, t time.Time) {
 		}
 	}
 	o.newest = newest(o.newest, t)
-	if e.Outcome == fusebox.Throttled {
+	if e.Outcome == fusebox.Throttled || e.Outcome == fusebox.Failure && !e.Until.IsZero() {
 		o.throttle(e, t)
 	}
 	if e.Late {

@@ -81,7 +81,7 @@ type Result struct {
 	Outcome   Outcome
 	Class     Class     // of a Failure
 	Err       error     // what the caller saw; shortened and stripped of secrets before it is kept
-	NotBefore time.Time // of Throttled: when the dependency wants to be asked again; zero = it did not say
+	NotBefore time.Time // of Throttled, and of a Failure that names one (503 with Retry-After): when the dependency wants to be asked again; zero = it did not say
 	Attempts  int       // calls made, retries included; 0 means 1
 	Run, Call string    // which run, and the Signature of the exact call; for Policy.Distinct
 }

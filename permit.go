@@ -122,7 +122,7 @@ func (p Permit) event(t time.Time, r Result) Event {
 		At: t, Outcome: r.Outcome, Class: r.Class, Attempts: r.Attempts, Run: r.Run, Call: r.Call,
 		Admitted: true, Version: p.epoch.version,
 	}
-	if r.Outcome == Throttled {
+	if r.Outcome == Throttled || r.Outcome == Failure {
 		e.Until = r.NotBefore
 	}
 	if p.start != 0 {

@@ -162,7 +162,4 @@ func (p *permits) settle(v verdict) {
 	}
 	p.credential.Done(forCredential)
 	p.model.Done(forModel)
-	if v.result.Outcome == fusebox.Failure && !v.result.NotBefore.IsZero() && v.result.NotBefore.After(p.circuit.State().Throttled) {
-		p.circuit.Throttle(v.result.NotBefore, "asked for by the backend: "+fusebox.ErrorText(v.result.Err))
-	}
 }

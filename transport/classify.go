@@ -19,7 +19,7 @@ const statusOverloaded = 529
 //	401, 403, 407       failure of class auth
 //	408, 504            failure of class timeout
 //	429                 throttled, until its Retry-After if it has one
-//	503, 529            throttled if it has a Retry-After, else failure of class overloaded
+//	503, 529            failure of class overloaded; not asked again before its Retry-After if it has one
 //	other 4xx           rejected: the host answered, the request was wrong
 //	other 5xx           failure of class server
 //
@@ -34,10 +34,9 @@ func Classify(resp *http.Response) fusebox.Result {
 		notBefore, _ := retryAfter(resp.Header)
 		return fusebox.Result{Outcome: fusebox.Throttled, NotBefore: notBefore, Err: statusError(status)}
 	case status == http.StatusServiceUnavailable, status == statusOverloaded:
-		if notBefore, ok := retryAfter(resp.Header); ok {
-			return fusebox.Result{Outcome: fusebox.Throttled, NotBefore: notBefore, Err: statusError(status)}
-		}
-		return failure(fusebox.ClassOverloaded, statusError(status))
+		r := failure(fusebox.ClassOverloaded, statusError(status))
+		r.NotBefore, _ = retryAfter(resp.Header)
+		return r
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
 		return failure(fusebox.ClassAuth, statusError(status))
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:

@@ -90,8 +90,8 @@ func TestClassifyRetryAfterDateWithoutDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		until := time.Now().Add(time.Minute).Truncate(time.Second)
 		resp := &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {until.UTC().Format(http.TimeFormat)}}}
-		if got := transport.Classify(resp); got.Outcome != fusebox.Throttled || !got.NotBefore.Equal(until) {
-			t.Errorf("%v until %v, want throttled until %v", got.Outcome, got.NotBefore, until)
+		if got := transport.Classify(resp); got.Outcome != fusebox.Failure || !got.NotBefore.Equal(until) {
+			t.Errorf("%v until %v, want failure until %v", got.Outcome, got.NotBefore, until)
 		}
 	})
 }

@@ -443,9 +443,9 @@ func TestOneProbeWhileItsBodyIsRead(t *testing.T) {
 }
 
 // A 429 benches its host for as long as it asks for and is no failure; a 503 that
-// names a time is the same.
+// names a time does both.
 func TestRetryAfterThrottles(t *testing.T) {
-	for _, code := range []int{429, 503, 529} {
+	for code, failures := range map[int]int{429: 0, 503: 1, 529: 1} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				box := newBox(t)
@@ -458,8 +458,8 @@ func TestRetryAfterThrottles(t *testing.T) {
 				if left := fusebox.AsDenial(err).RetryAfter(); left <= 0 || left > 2*time.Second {
 					t.Errorf("%v left, want up to 2s", left)
 				}
-				if s := status(t, box, circuit); s.Phase != fusebox.Closed || s.Failures != 0 {
-					t.Errorf("%v with %d failures, want closed with none", s.Phase, s.Failures)
+				if s := status(t, box, circuit); s.Phase != fusebox.Closed || s.Failures != failures {
+					t.Errorf("%v with %d failures, want closed with %d", s.Phase, s.Failures, failures)
 				}
 				time.Sleep(2*time.Second + time.Millisecond)
 				if _, err := rt.RoundTrip(request(t, context.Background())); err != nil {
