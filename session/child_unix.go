@@ -46,6 +46,9 @@ func onTerminal(streams ...any) bool {
 	})
 }
 
+// sharesTerminal reports whether a terminal's own signals reach the child without us.
+func (c *child) sharesTerminal() bool { return !c.group }
+
 // notify has the signals sent to us, except those that we were started to
 // ignore: the child ignores them as well (nohup).
 func (c *child) notify(signals chan<- os.Signal) {

@@ -16,6 +16,9 @@ func (c *child) notify(signals chan<- os.Signal) { signal.Notify(signals, os.Int
 func (c *child) pass(os.Signal)                  {}
 func (c *child) end()                            { c.kill() }
 
+// sharesTerminal: a console's signals reach the child without us.
+func (c *child) sharesTerminal() bool { return true }
+
 // kill ends the child. It may have ended already: that is no matter.
 func (c *child) kill() { _ = c.cmd.Process.Kill() }
 

@@ -27,6 +27,7 @@ type Process struct {
 const (
 	defaultGrace = 10 * time.Second
 	pipeDelay    = 2 * time.Second // for what a child's children still hold open
+	signalDelay  = 50 * time.Millisecond
 )
 
 // Exit codes of commands that could not be started, as shells give them.
@@ -88,6 +89,9 @@ func (p *Process) wait(child *child, signals <-chan os.Signal, exit <-chan error
 	for {
 		select {
 		case ended.Err = <-exit:
+			if ended.Err != nil && !ended.Interrupted && child.sharesTerminal() {
+				ended.Interrupted = endsSoon(signals)
+			}
 			return ended
 		case s := <-signals:
 			if ends(s) {
@@ -106,6 +110,24 @@ func (p *Process) wait(child *child, signals <-chan os.Signal, exit <-chan error
 			killing = timer.C
 		case <-killing:
 			child.kill()
+		}
+	}
+}
+
+// endsSoon reports whether a signal that asks to end is there or about to come.
+// A terminal sends it to the child and to us at once, and the child's end may
+// be seen first.
+func endsSoon(signals <-chan os.Signal) bool {
+	timer := time.NewTimer(signalDelay)
+	defer timer.Stop()
+	for {
+		select {
+		case s := <-signals:
+			if ends(s) {
+				return true
+			}
+		case <-timer.C:
+			return false
 		}
 	}
 }

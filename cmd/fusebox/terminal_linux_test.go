@@ -36,7 +36,8 @@ func terminal(t *testing.T) (person, programs *os.File) {
 }
 
 // A session has its terminal as if fusebox were not there: it reads what is
-// typed, and ctrl-C ends it, which is no evidence against the agent.
+// typed, and ctrl-C ends it, which is no evidence against the agent; it was
+// taken for a crash where the agent's end was seen before the signal.
 func TestRunKeepsTheTerminal(t *testing.T) {
 	p := newPlace(t)
 	person, programs := terminal(t)
