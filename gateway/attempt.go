@@ -17,10 +17,13 @@ type attempt struct {
 	*call
 	backend *backend
 	model   string
+	permits *permits // of the visit
+	number  int      // of the attempt in its visit, from 1
 	started time.Time
 	dog     *watchdog
 	ctx     context.Context
 	limits  Timeouts
+	allowed time.Time // when the client was last given time to read
 
 	verdict    verdict
 	reply      *reply        // an answer that the client was not given
@@ -150,15 +153,32 @@ func (a *attempt) isClients() bool {
 	return a.verdict.result.Outcome == fusebox.Rejected && !a.verdict.absent
 }
 
+// conclude reports the verdict before the client has all of its answer: what
+// it asks next must find the circuit as this answer leaves it.
+func (a *attempt) conclude() {
+	v := a.verdict
+	v.result.Attempts = a.number
+	a.permits.settle(v)
+}
+
 // answer gives the client a complete answer.
 func (a *attempt) answer(r *reply) {
 	a.answered = true
+	a.conclude()
 	a.begin(a.backend, r.status, r.header, int64(len(r.body)))
 	a.send(r.body)
 }
 
-// clientTime is how long a client may take to read what it is sent.
+// clientTime is how long a client may take to read what it is sent; it is put
+// off when a fifth of it is over.
 const clientTime = time.Minute
+
+func (a *attempt) allowClient(now time.Time) {
+	if now.Sub(a.allowed) > clientTime/5 {
+		a.allowed = now
+		a.control.SetWriteDeadline(now.Add(clientTime))
+	}
+}
 
 // send writes to the client and reports whether it is still there. Its
 // slowness is not the backend's: no limit runs meanwhile.
@@ -167,7 +187,7 @@ func (a *attempt) send(b []byte) bool {
 		return true
 	}
 	a.dog.pause()
-	a.control.SetWriteDeadline(time.Now().Add(clientTime))
+	a.allowClient(time.Now())
 	_, err := a.w.Write(b)
 	if err == nil {
 		err = a.control.Flush()

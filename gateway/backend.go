@@ -117,6 +117,7 @@ type permits struct {
 	credential fusebox.Permit // zero without a credential
 	circuit    *fusebox.Circuit
 	account    *fusebox.Circuit // the credential's; nil = none
+	settled    bool
 }
 
 // admit asks for the permits of one visit; the model's, which may be the scarce
@@ -148,8 +149,13 @@ func (b *backend) admitLastResort(ctx context.Context, circuit *fusebox.Circuit)
 	return b.take(ctx, circuit, circuit.LastResort)
 }
 
-// settle gives the permits back with what the visit showed.
+// settle gives the permits back with what the visit showed. Only the first
+// call counts.
 func (p *permits) settle(v verdict) {
+	if p.settled {
+		return
+	}
+	p.settled = true
 	neutral := fusebox.Result{Outcome: fusebox.Canceled, Err: v.result.Err}
 	forModel, forCredential := v.result, fusebox.Result{}
 	switch {

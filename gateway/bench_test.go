@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fusebox-go/fusebox"
@@ -20,6 +21,7 @@ func bare(target string) http.Handler {
 	if err != nil {
 		panic(err)
 	}
+	pool := sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -43,7 +45,9 @@ func bare(target string) http.Handler {
 			w.Header()[name] = values
 		}
 		w.WriteHeader(response.StatusCode)
-		buf := make([]byte, 32<<10)
+		pooled := pool.Get().(*[]byte)
+		defer pool.Put(pooled)
+		buf := *pooled
 		for {
 			n, err := response.Body.Read(buf)
 			if n > 0 {

@@ -58,7 +58,6 @@ const bodyTime = 2 * time.Minute
 // readRequest reads the body, and of it what the gateway must know. The error
 // is a *refusal, or errClientGone.
 func (c *call) readRequest() error {
-	c.control = http.NewResponseController(c.w)
 	if err := c.readBody(); err != nil {
 		return err
 	}
@@ -169,7 +168,7 @@ func (c *call) noRoute() *refusal {
 }
 
 // visit asks one backend for the answer, and reports whether the client has
-// one now. A throttle that ends soon enough is waited out, once.
+// one now. A throttle that ends soon enough is waited out.
 func (c *call) visit(b *backend) bool {
 	model := mapped(b.Models, c.peeked.model)
 	circuit, err := b.circuit(model)
@@ -178,28 +177,35 @@ func (c *call) visit(b *backend) bool {
 		c.trials = append(c.trials, trial{backend: b, verdict: failure(fusebox.ClassServer, 0, err)})
 		return false
 	}
-	for waited := false; ; waited = true {
+	for left := c.g.retry.Wait; ; {
 		t, answered := c.tryOnce(b, circuit, model)
 		if answered {
 			return true
 		}
-		if wait := t.throttledFor(time.Now()); !waited && wait > 0 && wait <= c.g.retry.Wait && c.sleep(wait) {
-			continue
+		wait, throttled := t.throttledFor(time.Now())
+		if !throttled || wait > left || !c.sleep(wait) {
+			c.trials = append(c.trials, t)
+			return false
 		}
-		c.trials = append(c.trials, t)
-		return false
+		left -= wait
 	}
 }
 
-// throttledFor is how long the backend wants to be left alone; 0 = it did not say so.
-func (t *trial) throttledFor(now time.Time) time.Duration {
+// leastWait is the shortest wait for a throttle: its circuit may be a little
+// late to see that it is over.
+const leastWait = 10 * time.Millisecond
+
+// throttledFor is how long the backend wants to be left alone, if it does.
+func (t *trial) throttledFor(now time.Time) (wait time.Duration, throttled bool) {
 	switch {
 	case t.denial != nil && t.denial.Reason() == fusebox.ReasonThrottled:
-		return t.denial.RetryAfter()
+		wait = t.denial.RetryAfter()
 	case t.denial == nil && t.verdict.owner == ofModel && !t.verdict.result.NotBefore.IsZero():
-		return max(t.verdict.result.NotBefore.Sub(now), 0)
+		wait = t.verdict.result.NotBefore.Sub(now)
+	default:
+		return 0, false
 	}
-	return 0
+	return max(wait, leastWait), true
 }
 
 // tryOnce makes one visit, if the circuits allow it.
@@ -224,18 +230,15 @@ func (c *call) tryOnce(b *backend, circuit *fusebox.Circuit, model string) (t tr
 // spend makes the visit that the permits allow, with its retries, and gives
 // them back whatever happens.
 func (c *call) spend(t trial, p permits, model string) (trial, bool) {
-	settled := false
-	defer func() {
-		if !settled { // a panic, which goes on
-			p.settle(failure(fusebox.ClassPanic, 0, errors.New("panic in the gateway")))
-		}
+	defer func() { // without effect but in a panic, which goes on
+		p.settle(failure(fusebox.ClassPanic, 0, errors.New("panic in the gateway")))
 	}()
 	t.account = p.account
 	t.backend.allowance.Called(time.Now())
 	attempts, answered, broken := 0, false, false
 	for {
 		attempts++
-		a := attempt{call: c, backend: t.backend, model: model}
+		a := attempt{call: c, backend: t.backend, model: model, permits: &p, number: attempts}
 		a.make()
 		t.verdict, t.reply, answered, broken = a.verdict, a.reply, a.answered, a.broken
 		c.tell(&a, p.circuit.Name())
@@ -245,7 +248,6 @@ func (c *call) spend(t trial, p permits, model string) (trial, bool) {
 	}
 	t.verdict.result.Attempts = attempts
 	p.settle(t.verdict)
-	settled = true
 	if answered {
 		c.answeredBy, c.circuit = t.backend.Name, p.circuit.Name()
 	} else {
@@ -384,8 +386,11 @@ func (c *call) tell(a *attempt, circuit string) {
 	}
 }
 
-// observe reports the request, once it is over.
-func (c *call) observe() {
+// end reports the request, once it is over, and leaves the connection as it was.
+func (c *call) end() {
+	if c.answeredBy != "" {
+		c.control.SetWriteDeadline(time.Time{}) // the next request on it may come when that has long passed
+	}
 	if c.g.observer.Request == nil {
 		return
 	}

@@ -74,8 +74,8 @@ func (g *Gateway) Close() {
 // ServeHTTP answers one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e, problem := endpointOf(r)
-	c := &call{g: g, w: w, r: r, endpoint: e, began: time.Now()}
-	defer c.observe()
+	c := &call{g: g, w: w, r: r, control: http.NewResponseController(w), endpoint: e, began: time.Now()}
+	defer c.end()
 	if err := g.access.check(r); err != nil {
 		c.refuse(err)
 		return

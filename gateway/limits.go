@@ -74,50 +74,73 @@ func (e *limitError) class() fusebox.Class {
 
 // watchdog ends an attempt when a limit passes, also while a read blocks: it
 // cancels the attempt's context with a *limitError as the cause. One timer
-// serves all limits.
+// serves all limits; as limits are mostly put off, it is left running and looks
+// at what is due when it fires.
 type watchdog struct {
 	cancel context.CancelCauseFunc
 	total  time.Duration
 	end    time.Time // of the total
+	timer  *time.Timer
 
-	mu      sync.Mutex // guards passing
-	passing limitError
-	timer   *time.Timer
+	mu    sync.Mutex // guards the rest
+	what  string     // is waited for
+	limit time.Duration
+	due   time.Time // zero = nothing is: the clock stands
+	armed time.Time // when the timer fires; zero = it does not
 }
 
 // watch begins an attempt that may take total.
 func watch(parent context.Context, total time.Duration) (context.Context, *watchdog) {
 	ctx, cancel := context.WithCancelCause(parent)
-	w := &watchdog{cancel: cancel, total: total, end: time.Now().Add(total), passing: limitError{theWhole, total}}
-	w.timer = time.AfterFunc(total, w.bark)
+	end := time.Now().Add(total)
+	w := &watchdog{cancel: cancel, total: total, end: end, what: theWhole, limit: total, due: end, armed: end}
+	w.mu.Lock() // the timer may be quick
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(total, w.look)
 	return ctx, w
 }
 
-func (w *watchdog) bark() {
+// look is called when the timer fires.
+func (w *watchdog) look() {
 	w.mu.Lock()
-	passed := w.passing
-	w.mu.Unlock()
-	w.cancel(&passed)
+	defer w.mu.Unlock()
+	left := time.Until(w.due)
+	switch {
+	case w.due.IsZero():
+		w.armed = time.Time{}
+	case left > 0:
+		w.armed = w.due
+		w.timer.Reset(left)
+	default:
+		w.cancel(&limitError{w.what, w.limit})
+	}
 }
 
 // expect sets the limit for what comes next; 0 = the total alone.
-func (w *watchdog) expect(what string, limit time.Duration) { w.expectSince(what, limit, time.Now()) }
+func (w *watchdog) expect(what string, limit time.Duration) {
+	w.expectSince(what, limit, time.Now())
+}
 
 // expectSince is expect for a limit that began to run at a time.
 func (w *watchdog) expectSince(what string, limit time.Duration, since time.Time) {
-	now := time.Now()
-	passing, end := limitError{theWhole, w.total}, w.end
-	if by := since.Add(limit); limit > 0 && by.Before(end) {
-		passing, end = limitError{what, limit}, by
-	}
 	w.mu.Lock()
-	w.passing = passing
-	w.mu.Unlock()
-	w.timer.Reset(end.Sub(now))
+	defer w.mu.Unlock()
+	w.what, w.limit, w.due = theWhole, w.total, w.end
+	if by := since.Add(limit); limit > 0 && by.Before(w.end) {
+		w.what, w.limit, w.due = what, limit, by
+	}
+	if w.armed.IsZero() || w.due.Before(w.armed) {
+		w.armed = w.due
+		w.timer.Reset(time.Until(w.due))
+	}
 }
 
 // pause stops the clock: it is the client who is waited for.
-func (w *watchdog) pause() { w.timer.Stop() }
+func (w *watchdog) pause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = time.Time{}
+}
 
 // stop ends the attempt and frees what it holds.
 func (w *watchdog) stop() {

@@ -168,7 +168,10 @@ func (s *stream) pass() bool {
 // goes on.
 func (s *stream) take(e event, from int) bool {
 	switch s.reading.read(e) {
-	case signContent, signEnd:
+	case signContent:
+		s.open()
+	case signEnd:
+		s.conclude()
 		s.open()
 	case signError:
 		return s.fault(e)
