@@ -12,6 +12,6 @@
 //
 // guard.go decides and judges one call; table.go knows what is under way;
 // message.go and members.go are the peek; answer.go is what the guard says in
-// the server's place. stdio.go and process.go are the one front, http.go and
-// stream.go the other.
+// the server's place. stdio.go and process.go are the one front; http.go,
+// exchange.go and events.go the other, with old.go for its first transport.
 package mcp

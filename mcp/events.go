@@ -12,8 +12,13 @@ type events struct {
 	pass  func(*message) bool                          // looks at a message, and says whether it passes
 	ended func(err error, resumable bool) (say []byte) // called once at the end; nil = nothing to do
 
+	// endpoint is told the address that an event of that kind names, see
+	// oldStream; nil = nobody is.
+	endpoint func(address string)
+
 	in        []byte // read, and not looked at yet
 	event     []byte // of the event that has begun, as it came
+	kind      string // its kind
 	data      []byte // its data
 	out       []byte // what may be passed on
 	resumable bool   // an id or a time to come back was given: the answer may come on another stream
@@ -31,9 +36,20 @@ func (e *events) Close() error { return e.body.Close() }
 
 // Read returns what may be passed on, as soon as there is some.
 func (e *events) Read(p []byte) (int, error) {
+	if err := e.fill(); err != nil {
+		return 0, err
+	}
+	n := copy(p, e.out)
+	e.out = e.out[n:]
+	return n, nil
+}
+
+// fill reads until something may be passed on. What there is then are whole
+// events, but for the last of a stream that ends within one.
+func (e *events) fill() error {
 	for len(e.out) == 0 {
 		if e.err != nil {
-			return 0, e.err
+			return e.err
 		}
 		n, err := e.body.Read(e.buffer)
 		e.take(e.buffer[:n])
@@ -41,9 +57,7 @@ func (e *events) Read(p []byte) (int, error) {
 			e.finish(err)
 		}
 	}
-	n := copy(p, e.out)
-	e.out = e.out[n:]
-	return n, nil
+	return nil
 }
 
 // finish takes in the stream's end. What the guard says then makes it a clean
@@ -120,6 +134,8 @@ func (e *events) line(line, raw []byte) {
 			e.data = append(e.data, '\n')
 		}
 		e.data = append(e.data, value...)
+	case string(field) == "event":
+		e.kind = string(value)
 	case string(field) == "id", string(field) == "retry":
 		e.resumable = true
 	}
@@ -127,11 +143,14 @@ func (e *events) line(line, raw []byte) {
 
 // dispatch takes in an event that is complete.
 func (e *events) dispatch() {
+	if e.kind == "endpoint" && e.endpoint != nil {
+		e.endpoint(string(e.data))
+	}
 	m, ok := readMessage(e.data)
 	if e.passed = !ok || e.pass(&m); e.passed {
 		e.out = append(e.out, e.event...)
 	}
-	e.event, e.data = e.event[:0], e.data[:0]
+	e.event, e.data, e.kind = e.event[:0], e.data[:0], ""
 }
 
 // event makes an event of a line of JSON.

@@ -43,6 +43,10 @@ func (x *exchange) carry() (*http.Response, error) {
 		}
 		resp.Body = closing(resp.Body, x.cancel)
 		return resp, nil
+	case resp.StatusCode == http.StatusAccepted:
+		x.wait()
+		resp.Body = closing(resp.Body, x.cancel)
+		return resp, nil
 	case isStream(resp):
 		events := newEvents(resp.Body, x.see, x.end)
 		resp.Body = closing(events, func() { x.left(events.resumable) })
@@ -77,9 +81,7 @@ func (x *exchange) respond(v verdict) *http.Response {
 	return respond(x.r, http.StatusOK, "application/json", x.answer(v))
 }
 
-func (x *exchange) answer(v verdict) []byte {
-	return failedAnswer(x.request.id, failureWords(x.request.call.tool, v.tool), v.tool)
-}
+func (x *exchange) answer(v verdict) []byte { return x.request.failed(v) }
 
 // whole reads an answer that is one message.
 func (x *exchange) whole(resp *http.Response) (*http.Response, error) {
@@ -176,19 +178,20 @@ func (x *exchange) expire() {
 	x.late.Store(true)
 	x.cancel() // in the era without sessions this is how a call is cancelled
 	if x.session != "" {
-		x.tell(cancelNotice(x.request.id, fusebox.ErrorText(v.tool.Err)))
+		x.f.tell(x.r, cancelNotice(x.request.id, fusebox.ErrorText(v.tool.Err)))
 	}
 }
 
-// tell sends the server a message of the guard's own.
-func (x *exchange) tell(message []byte) {
+// tell sends the server a message of the guard's own, as one that came with a
+// request.
+func (f *front) tell(as *http.Request, message []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
-	r := x.r.Clone(ctx)
+	r := as.Clone(ctx)
 	setBody(r, message)
-	resp, err := x.f.transport.RoundTrip(r)
+	resp, err := f.transport.RoundTrip(r)
 	if err != nil {
-		x.f.g.log.Debug("not sent", "error", err)
+		f.g.log.Debug("not sent", "error", err)
 		return
 	}
 	resp.Body.Close()

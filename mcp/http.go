@@ -25,8 +25,8 @@ type HTTP struct {
 	Token  func() string // what callers must show; nil = nothing
 }
 
-// Handler guards a server over streamable HTTP, of the eras with sessions and
-// of that without. It serves the path of the server's URL, also as "/"; other
+// Handler guards a server over streamable HTTP, with sessions and without, and
+// over the transport of 2024-11-05. It serves the path of the server's URL, also as "/"; other
 // paths are the server's as they are. It has no side of its own to close.
 func (g *Guard) Handler(h HTTP) (http.Handler, error) {
 	server, err := url.Parse(h.URL)
@@ -53,6 +53,7 @@ type front struct {
 	server    *url.URL
 	access    *access
 	sessions  *sessions
+	old       oldStreams
 	proxy     *httputil.ReverseProxy
 	transport http.RoundTripper
 }
@@ -130,8 +131,11 @@ func (f *front) send(r *http.Request) (*http.Response, error) {
 func (f *front) listen(r *http.Request, session string) (*http.Response, error) {
 	r.Header.Set("Accept-Encoding", "identity")
 	resp, err := f.send(r)
-	if err != nil || session == "" || !isStream(resp) {
+	if err != nil || !isStream(resp) {
 		return resp, err
+	}
+	if session == "" {
+		return f.listenOld(r, resp), nil
 	}
 	table := f.sessions.table(session)
 	resp.Body = newEvents(resp.Body, func(m *message) bool {
@@ -163,6 +167,9 @@ func (f *front) post(r *http.Request, session string) (*http.Response, error) {
 	m, ok := readMessage(body)
 	if !ok {
 		return f.send(r)
+	}
+	if s := f.old.at(addressOf(r.URL)); s != nil {
+		return f.postOld(r, &m, s)
 	}
 	if m.isRequest() {
 		if c, ok := readCall(&m); ok && m.is(methodCall) {

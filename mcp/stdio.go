@@ -209,7 +209,7 @@ func (s *stdio) fail(r *request, v verdict) {
 	case r.reply != nil:
 		r.reply(nil)
 	case r.call != nil:
-		s.say(failedAnswer(r.id, failureWords(r.call.tool, v.tool), v.tool))
+		s.say(r.failed(v))
 	default:
 		s.say(errorAnswer(r.id, fusebox.ErrorText(v.tool.Err)))
 	}

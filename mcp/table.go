@@ -230,6 +230,11 @@ func (r *request) finish(v verdict) {
 	}
 }
 
+// failed is the answer to a tool call that the server did not answer.
+func (r *request) failed(v verdict) []byte {
+	return failedAnswer(r.id, failureWords(r.call.tool, v.tool), v.tool)
+}
+
 // maxRecent bounds the answers that are waited for in order to swallow them.
 const maxRecent = 1024
 
