@@ -26,8 +26,8 @@ type HTTP struct {
 }
 
 // Handler guards a server over streamable HTTP, with sessions and without, and
-// over the transport of 2024-11-05. It serves the path of the server's URL, also as "/"; other
-// paths are the server's as they are. It has no side of its own to close.
+// over the transport of 2024-11-05. It serves the path of the server's URL,
+// also as "/"; other paths are the server's as they are.
 func (g *Guard) Handler(h HTTP) (http.Handler, error) {
 	server, err := url.Parse(h.URL)
 	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" {

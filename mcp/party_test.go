@@ -97,6 +97,7 @@ func relayParty(command []string) int {
 // serveParty serves tools that are named for what they do.
 func serveParty() {
 	reached := map[string]int{}
+	greetings := 0 // initialize and initialized
 	in := bufio.NewReader(os.Stdin)
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	for {
@@ -121,7 +122,12 @@ func serveParty() {
 			say(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"too late"}]}}`)
 			continue
 		}
+		if m.Method == "notifications/initialized" {
+			greetings++
+			continue
+		}
 		if m.Method == "initialize" {
+			greetings++
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","pid":%d}}`, m.ID, os.Getpid())
 			continue
 		}
@@ -142,6 +148,8 @@ func serveParty() {
 		case "die":
 			os.Exit(3)
 		case "hang":
+		case "hello":
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%d"}]}}`, m.ID, greetings)
 		case "ask": // the person
 			say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?"}}`)
 		case "count":

@@ -5,6 +5,7 @@ package mcp_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -172,27 +173,61 @@ func TestAClientsCancelIsTheCallsOutcome(t *testing.T) {
 }
 
 func TestAServerThatDiesOwesNothing(t *testing.T) {
-	k := talkTo(t, options{init: true}, party("plain")...)
-	k.call(2, "hang", "a")
-	k.call(3, "hang", "b")
-	k.call(4, "die", "")
-	answers := k.next() + k.next() + k.next()
-	for _, part := range []string{`"id":2,`, `"id":3,`, `"id":4,`, "exit status 3", `"class":"crash"`} {
-		if !strings.Contains(answers, part) {
-			t.Errorf("%s is not in %s", part, answers)
-		}
+	for _, test := range []struct {
+		name string
+		init bool
+	}{{"with sessions", true}, {"without", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			k := talkTo(t, options{init: test.init}, party("plain")...)
+			k.call(1, "echo", "there")
+			k.want(`"id":1,`)
+			k.call(2, "hang", "a")
+			k.call(3, "hang", "b")
+			k.call(4, "die", "")
+			answers := k.next() + k.next() + k.next()
+			for _, part := range []string{`"id":2,`, `"id":3,`, `"id":4,`, "exit status 3", `"class":"crash"`} {
+				if !strings.Contains(answers, part) {
+					t.Errorf("%s is not in %s", part, answers)
+				}
+			}
+			if s := k.status("server/s"); s.Failures != 3 {
+				t.Errorf("%d failures, want 3", s.Failures)
+			}
+			// It is started anew when it is needed, and greeted with the client's words.
+			k.call(5, "hello", "s")
+			greeted := "0"
+			if test.init {
+				greeted = "2"
+			}
+			k.want(`"id":5,`, `"text":"`+greeted+`"`)
+			k.send(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`)
+			k.want(`"id":6,`)
+			if code := k.end(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+		})
 	}
+}
+
+// TestAServerThatCannotBeStartedAnew: what needs it is answered all the same.
+func TestAServerThatCannotBeStartedAnew(t *testing.T) {
+	once := filepath.Join(t.TempDir(), "once")
+	script := fmt.Sprintf("[ -e %[1]s ] && exit 7; touch %[1]s; exec env %[2]s=plain %[3]s", once, partyVariable, os.Args[0])
+	k := talkTo(t, options{init: true}, "sh", "-c", script)
+	k.call(1, "die", "")
+	k.want(`"id":1,`, "exit status 3")
+	k.call(2, "echo", "x")
+	k.want(`"id":2,`, `"isError":true`, "cannot be started anew", "it ended at once")
+	k.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
+	k.want(`"id":3,`, `"error"`, "cannot be started anew")
 	if s := k.status("server/s"); s.Failures != 3 {
 		t.Errorf("%d failures, want 3", s.Failures)
 	}
-	// It is started anew when it is needed, and greeted with the client's words.
-	k.call(5, "echo", "alive")
-	k.want(`"id":5,`, "alive")
-	k.send(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`)
-	k.want(`"id":6,`)
-	if code := k.end(); code != 0 {
-		t.Errorf("exit code %d", code)
+	if err := os.Remove(once); err != nil {
+		t.Fatal(err)
 	}
+	k.call(4, "echo", "healed")
+	k.want(`"id":4,`, "healed")
 }
 
 func TestAServerThatKeepsDyingOpensItsCircuit(t *testing.T) {
@@ -208,6 +243,60 @@ func TestAServerThatKeepsDyingOpensItsCircuit(t *testing.T) {
 	k.want(`"id":1000,`, `"reason":"open"`, `"circuit":"server/s"`)
 	k.send(`{"jsonrpc":"2.0","id":1001,"method":"tools/list"}`)
 	k.want(`"id":1001,`, `"error"`, "s is unavailable")
+}
+
+// TestEveryCallIsAnsweredOnce: whatever happens to the server meanwhile, and
+// however late its answers are.
+func TestEveryCallIsAnsweredOnce(t *testing.T) {
+	const calls = 300
+	never := func(name string) fusebox.Policy {
+		p := fusebox.DefaultPolicy(fusebox.Kind(name))
+		p.Trip, p.OnClass = []fusebox.Trip{}, nil
+		return p
+	}
+	thrash := fusebox.Thrash{Repeats: 1000, Forget: time.Hour}
+	limit := func(tool string) time.Duration {
+		if tool == "hang" {
+			return 20 * time.Millisecond
+		}
+		return 0
+	}
+	k := talkTo(t, options{init: true, box: fusebox.Config{Policy: never, Thrash: thrash}, mcp: mcp.Config{Deadline: limit}}, party("plain")...)
+	go func() {
+		for id := range calls {
+			tool := "echo"
+			switch {
+			case id%61 == 60:
+				tool = "die"
+			case id%7 == 3:
+				tool = "hang"
+			case id%5 == 4:
+				tool = "fail"
+			}
+			fmt.Fprintf(k.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":"%d"}}}`+"\n", 1000+id, tool, id)
+		}
+	}()
+	answers := map[string]int{}
+	for len(answers) < calls {
+		if id := regexp.MustCompile(`"id":(1\d\d\d),`).FindStringSubmatch(k.next()); id != nil {
+			answers[id[1]]++
+		}
+	}
+	k.send(`{"jsonrpc":"2.0","id":"last","method":"ping"}`)
+	for {
+		line := k.next()
+		if id := regexp.MustCompile(`"id":(1\d\d\d),`).FindStringSubmatch(line); id != nil {
+			answers[id[1]]++
+		}
+		if strings.Contains(line, `"last"`) {
+			break
+		}
+	}
+	for id, n := range answers {
+		if n != 1 {
+			t.Errorf("call %s has %d answers", id, n)
+		}
+	}
 }
 
 func TestAServerThatNeverAnsweredEndsTheGuard(t *testing.T) {
