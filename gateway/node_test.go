@@ -20,7 +20,9 @@ func nodeClient(t *testing.T, f *front) asker {
 	t.Helper()
 	dir := filepath.Join("testdata", "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "openai")); err != nil {
-		install := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--loglevel=error")
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		install := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--loglevel=error")
 		install.Dir = dir
 		if out, err := install.CombinedOutput(); err != nil {
 			t.Fatalf("npm ci in %s: %v\n%s", dir, err, out)

@@ -29,12 +29,15 @@ var short = gateway.Timeouts{Headers: 150 * time.Millisecond, FirstToken: 150 * 
 // that breaks off after its first content.
 func firstBackendStory(t *testing.T, a, b *upstream, f *front, healthy, cut http.HandlerFunc, ask asker) {
 	t.Helper()
+	bounded := func(stream bool) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		return ask(ctx, stream)
+	}
 	both := func(want string) {
 		t.Helper()
 		for _, stream := range []bool{false, true} {
-			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-			text, err := ask(ctx, stream)
-			cancel()
+			text, err := bounded(stream)
 			if err != nil || strings.TrimSpace(text) != want {
 				t.Fatalf("stream %v: %q, error %v; want %q", stream, text, err, want)
 			}
@@ -44,7 +47,7 @@ func firstBackendStory(t *testing.T, a, b *upstream, f *front, healthy, cut http
 		t.Helper()
 		a.does(healthy)
 		eventually(t, "a to be back", func() bool {
-			text, err := ask(t.Context(), false)
+			text, err := bounded(false)
 			return err == nil && strings.TrimSpace(text) == "from a"
 		})
 		both("from a")
@@ -72,7 +75,7 @@ func firstBackendStory(t *testing.T, a, b *upstream, f *front, healthy, cut http
 	back()
 
 	a.does(cut)
-	text, err := ask(t.Context(), true)
+	text, err := bounded(true)
 	if err == nil {
 		t.Fatalf("an answer that was cut off looked like success: %q", text)
 	}
