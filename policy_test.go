@@ -132,6 +132,30 @@ func TestPolicyValidateNamesEachMistake(t *testing.T) {
 	}
 }
 
+// Two of these began "opens at at".
+func TestPolicyInWords(t *testing.T) {
+	auth := []fusebox.Class{fusebox.ClassAuth}
+	tests := []struct {
+		trip  []fusebox.Trip
+		class []fusebox.Class
+		want  string
+	}{
+		{nil, nil, "no circuit: nothing opens it"},
+		{nil, auth, "opens at once on auth"},
+		{[]fusebox.Trip{fusebox.Streak(1)}, auth, "opens at the first failure, or at once on auth"},
+		{[]fusebox.Trip{fusebox.Count(5, time.Minute).Of(10), fusebox.Streak(5)}, nil, "opens at 5 failures among the last 10 results within 1m, or 5 failures in a row"},
+		{[]fusebox.Trip{fusebox.Rate(0.5, time.Minute, 20)}, nil, "opens at 50 % failures among at least 20 results within 1m"},
+		{[]fusebox.Trip{fusebox.Slow(0.5, 10*time.Second, time.Minute, 20)}, nil, "opens at 50 % slower than 10s among at least 20 results within 1m"},
+	}
+	for _, tt := range tests {
+		p := fusebox.DefaultPolicy("model")
+		p.Trip, p.OnClass = tt.trip, tt.class
+		if got := p.Words()[0]; got != tt.want {
+			t.Errorf("have %q, want %q", got, tt.want)
+		}
+	}
+}
+
 func FuzzParseTrip(f *testing.F) {
 	for _, s := range []string{"streak=3", "count=5,of=10,within=60s", "rate=0.5,within=60s,calls=20",
 		"slow=0.333333333333,limit=10s,within=60s,calls=20", "count=3,within=9223372036854775807ns", "rate=1e-300,within=1ms,calls=1", "streak=é", ",,,=", "rate=0x1p-2,within=1m,calls=1"} {

@@ -117,7 +117,7 @@ func (t Trip) Words() string {
 	switch t.kind {
 	case tripStreak:
 		if t.n == 1 {
-			return "at the first failure"
+			return "the first failure"
 		}
 		return fmt.Sprintf("%d failures in a row", t.n)
 	case tripCount:
@@ -126,10 +126,10 @@ func (t Trip) Words() string {
 		}
 		return fmt.Sprintf("%d failures within %s", t.n, shortDuration(t.within))
 	case tripRate:
-		return fmt.Sprintf("%s %% of at least %d results within %s failed", formatRatio(100*t.ratio), t.n, shortDuration(t.within))
+		return fmt.Sprintf("%s %% failures among at least %d results within %s", formatRatio(100*t.ratio), t.n, shortDuration(t.within))
 	case tripSlow:
-		return fmt.Sprintf("%s %% of at least %d results within %s took longer than %s",
-			formatRatio(100*t.ratio), t.n, shortDuration(t.within), shortDuration(t.limit))
+		return fmt.Sprintf("%s %% slower than %s among at least %d results within %s",
+			formatRatio(100*t.ratio), shortDuration(t.limit), t.n, shortDuration(t.within))
 	}
 	return ""
 }
@@ -163,13 +163,16 @@ func (p Policy) Words() []string {
 	for _, t := range p.Trip {
 		trips = append(trips, t.Words())
 	}
+	if len(trips) > 0 {
+		trips[0] = "at " + trips[0]
+	}
 	for _, c := range p.OnClass {
 		trips = append(trips, "at once on "+string(c))
 	}
 	if len(trips) == 0 {
 		return []string{"no circuit: nothing opens it"}
 	}
-	words = append(words, "opens at "+strings.Join(trips, ", or "))
+	words = append(words, "opens "+strings.Join(trips, ", or "))
 	if p.FasterThan > 0 {
 		words = append(words, "a failure that took longer than "+shortDuration(p.FasterThan)+" counts as a call that worked")
 	}
