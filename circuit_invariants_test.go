@@ -249,6 +249,31 @@ func TestOverdueCallsTripBeforeTheyEnd(t *testing.T) {
 	})
 }
 
+// A healthy stream that ran for longer than the time to its first content was
+// counted as failed.
+func TestACallThatIsAnsweringIsNotOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := circuit(t, newBox(t, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) { p.Overdue = 5 * time.Second })}), "model/a")
+		for range 5 {
+			p := permit(t, c)
+			time.Sleep(4 * time.Second)
+			p.Answering()
+			time.Sleep(time.Hour)
+			p.Done(fusebox.Result{})
+		}
+		wantPhase(t, c, fusebox.Closed)
+		want(t, "failures", c.Status().Failures, 0)
+		want(t, "health", c.Status().Health, fusebox.Up)
+		for range 3 { // how it ends is still its result's to tell
+			p := permit(t, c)
+			p.Answering()
+			p.Done(fusebox.Result{Outcome: fusebox.Failure, Class: fusebox.ClassStream})
+		}
+		wantPhase(t, c, fusebox.Open)
+		fusebox.Permit{}.Answering()
+	})
+}
+
 func TestI10WallClockStepsMoveNoDeadlineInProcess(t *testing.T) {
 	c := circuit(t, newBox(t, fusebox.Config{Policy: onePolicy(nil)}), "model/a")
 	start := time.Now()

@@ -41,6 +41,15 @@ func (f *flight) settle() (counted, again bool) {
 	return counted, again
 }
 
+// Answering tells that the answer has begun to come: from now on the call is
+// not overdue, however long the whole takes. Its result is still Done's to tell.
+// It is safe for concurrent use.
+func (p Permit) Answering() {
+	if f := p.flight; f != nil && f.overdue != nil {
+		f.overdue.Stop()
+	}
+}
+
 // Probe reports whether the permit is a probe's: the call decides whether the
 // circuit closes.
 func (p Permit) Probe() bool { return p.flight != nil && p.flight.lease != "" }

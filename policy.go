@@ -16,7 +16,7 @@ type Policy struct {
 	Trip       []Trip        // any rule that is met opens the circuit; none = no circuit: nothing ever opens it
 	OnClass    []Class       // trips at the first failure of one of these
 	FasterThan time.Duration // failures that took longer count as calls that worked; 0 = all failures count
-	Overdue    time.Duration // a call that has run for so long is a failure at that moment; 0 = wait for its end
+	Overdue    time.Duration // a call that has run for so long without [Permit.Answering] is a failure at that moment; 0 = wait for its end
 	Distinct   bool          // repeats of one exact call by one run are one piece of evidence
 	Cooldown   Cooldown
 	Probe      Probe

@@ -76,6 +76,7 @@ func (a *attempt) finishWhole(r *reply) {
 // passWhole passes a large answer on; its first n bytes are in buf.
 func (a *attempt) passWhole(response *http.Response, buf []byte, n int) {
 	a.answered = true
+	a.permits.model.Answering()
 	a.begin(a.backend, response.StatusCode, response.Header, response.ContentLength)
 	for {
 		if !a.send(buf[:n]) {
@@ -190,6 +191,7 @@ func (s *stream) open() {
 	s.firstToken = time.Since(s.started)
 	s.call.firstToken = time.Since(s.call.began)
 	s.answered = true
+	s.permits.model.Answering()
 	s.begin(s.backend, s.response.StatusCode, s.response.Header, -1)
 }
 

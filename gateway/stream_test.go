@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -69,6 +70,48 @@ func TestLimitsEndWhatHangs(t *testing.T) {
 func TestAWholeAnswerMayTakeItsTime(t *testing.T) {
 	f, _, _ := limited(t, gateway.Timeouts{FirstToken: time.Millisecond}, chats("from a"))
 	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from a", "a", "ok")
+}
+
+// A long stream is not overdue once its content comes; a silent one is.
+func TestAStreamIsNotOverdueOnceItAnswers(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	a := newUpstream(t, "a", func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(lastBody(r), `"silent"`) {
+			<-r.Context().Done()
+			return
+		}
+		chatStream("one")(w, r)
+		<-goOn
+		sse{w}.then(r, "finish", "done")
+	})
+	policy := func(circuit string) fusebox.Policy {
+		p := trips(5, time.Hour)(circuit)
+		p.Overdue = time.Second
+		return p
+	}
+	f := newFront(t, policy, gateway.Config{Backends: []gateway.Backend{a.backend()}})
+	long, err := f.Client().Post(f.URL+"/v1/chat/completions", "application/json", strings.NewReader(streamedChat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer long.Body.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := make(chan answer, 1)
+	go func() {
+		silent <- f.send(t, ctx, http.MethodPost, "/v1/chat/completions", strings.Replace(streamedChat, `"m"`, `"silent"`, 1))
+	}()
+	eventually(t, "the silent call to be overdue", func() bool { return f.status(t, "model/a/silent").Failures == 1 })
+	close(goOn)
+	if body, err := io.ReadAll(long.Body); err != nil || !strings.Contains(string(body), "[DONE]") {
+		t.Errorf("%v: %s", err, body)
+	}
+	cancel()
+	receive(t, "the end of the silent call", silent)
+	eventually(t, "the long call's result", func() bool { return f.status(t, "model/a/m").Health == fusebox.Up })
+	if s := f.status(t, "model/a/m"); s.Failures != 0 {
+		t.Errorf("a stream that went on is a failure: %+v", s)
+	}
 }
 
 func TestS08_ACutStreamNeverEndsCleanly(t *testing.T) {
