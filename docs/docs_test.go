@@ -219,7 +219,7 @@ trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
 serve() { # starts "fusebox up" and waits for its first line, which names its addresses
 	fusebox up --listen 127.0.0.1:0 --admin 127.0.0.1:0 "$@" >up.out 2>up.err &
 	local up=$!
-	until grep -q http up.out; do
+	until grep -qs http up.out; do
 		kill -0 $up 2>/dev/null || { cat up.err; return 1; }
 		sleep 0.05
 	done
