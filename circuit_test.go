@@ -299,3 +299,28 @@ func TestWaitingAsLongAsTheDenialSaysIsEnough(t *testing.T) {
 		}
 	})
 }
+
+// A probe may be a stream that is longer than its lease.
+func TestProbeThatIsRenewedKeepsItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) { p.Probe.Lease = time.Minute })})
+		c := circuit(t, b, "model/a")
+		fail(t, c, 3)
+		time.Sleep(30 * time.Second)
+		probe, err := c.Allow(t.Context())
+		if err != nil || !probe.Probe() {
+			t.Fatalf("want a probe, have %v", err)
+		}
+		for range 10 {
+			time.Sleep(30 * time.Second)
+			probe.Renew()
+			if _, err := c.Allow(t.Context()); !errors.Is(err, fusebox.ErrProbing) {
+				t.Fatalf("have %v, want ErrProbing", err)
+			}
+		}
+		probe.Done(fusebox.Result{})
+		wantPhase(t, c, fusebox.Closed)
+		probe.Renew() // it is over: nothing happens
+		wantPhase(t, c, fusebox.Closed)
+	})
+}

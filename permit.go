@@ -54,6 +54,22 @@ func (p Permit) Answering() {
 // circuit closes.
 func (p Permit) Probe() bool { return p.flight != nil && p.flight.lease != "" }
 
+// Renew gives a probe another lease from now on: call it now and then while a
+// call goes on that may outlast its lease, as a long stream does. It does
+// nothing for other permits, and for a probe whose slot was taken over.
+func (p Permit) Renew() {
+	if !p.Probe() {
+		return
+	}
+	c := p.epoch.circuit
+	length := c.policy.Probe.Lease
+	if length == 0 {
+		return
+	}
+	now := c.box.now()
+	c.enter(now, true, Event{Kind: KindLease, Action: ActionRenewed, At: now, Lease: p.flight.lease, Until: now.Add(length)})
+}
+
 // Done reports the call's result. It is safe for concurrent use.
 func (p Permit) Done(r Result) {
 	e := p.epoch
