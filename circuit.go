@@ -118,7 +118,7 @@ func (c *Circuit) admit(t time.Time, live bool) (p Permit, ask *Event, err error
 	d := s.Decide(t)
 	if d.Go {
 		c.refresh(t, live)
-		return c.permit(t, "", time.Time{}, live), nil, nil
+		return c.permit(t, "", live), nil, nil
 	}
 	if d.Probe {
 		request := c.request(t)
@@ -128,7 +128,7 @@ func (c *Circuit) admit(t time.Time, live bool) (p Permit, ask *Event, err error
 				return Permit{}, &request, nil
 			}
 		} else if c.fold(t, live, request); c.d.state.HasLease(request.Lease) {
-			return c.permit(t, request.Lease, request.Until, live), nil, nil
+			return c.permit(t, request.Lease, live), nil, nil
 		}
 		s = c.known()
 	} else if p, ok := c.granted(t, live); ok {
@@ -147,7 +147,7 @@ func (c *Circuit) refuse(s *State, t time.Time, live bool) (Permit, error) {
 	}
 	c.fold(t, live, Event{Kind: KindDenied, At: t, Reason: denial.reason, Observed: c.observes()})
 	if c.observes() {
-		return c.permit(t, "", time.Time{}, live), nil
+		return c.permit(t, "", live), nil
 	}
 	return Permit{}, denial
 }
@@ -177,11 +177,11 @@ func (c *Circuit) granted(t time.Time, live bool) (Permit, bool) {
 		return Permit{}, false
 	}
 	c.d.unused = 0
-	return c.permit(t, token, c.d.state.Leases[i].Until, live), true
+	return c.permit(t, token, live), true
 }
 
 // permit makes a permit of the present version.
-func (c *Circuit) permit(t time.Time, lease string, until time.Time, live bool) Permit {
+func (c *Circuit) permit(t time.Time, lease string, live bool) Permit {
 	e := c.cur.Load()
 	if e.version != c.known().Version {
 		c.refresh(t, live)
@@ -195,7 +195,7 @@ func (c *Circuit) permit(t time.Time, lease string, until time.Time, live bool) 
 	if lease == "" && !overdue {
 		return p
 	}
-	p.flight = &flight{lease: lease, expires: until}
+	p.flight = &flight{lease: lease}
 	if overdue && live {
 		flight := p.flight
 		flight.overdue = time.AfterFunc(c.policy.Overdue, func() { c.overdue(p, flight) })

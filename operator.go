@@ -64,7 +64,7 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 	var p Permit
 	var err error
 	if c.d.state.HasLease(request.Lease) {
-		p = c.permit(t, request.Lease, request.Until, true)
+		p = c.permit(t, request.Lease, true)
 	} else {
 		p, err = c.refuse(c.known(), t, true)
 	}

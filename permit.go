@@ -20,7 +20,6 @@ type Permit struct {
 // flight is a call that must be told apart from all others.
 type flight struct {
 	lease   string // "" = not a probe
-	expires time.Time
 	overdue *time.Timer
 
 	mu      sync.Mutex

@@ -413,7 +413,7 @@ func (y *syncer) probe(ctx context.Context, c *Circuit, request Event) (Permit, 
 	}
 	if c.d != nil && c.d.state.HasLease(request.Lease) {
 		c.d.grant, c.d.unused = "", 0
-		return c.permit(t, request.Lease, request.Until, true), nil
+		return c.permit(t, request.Lease, true), nil
 	}
 	p, refusal := c.refuse(c.known(), t, true)
 	return p, refusal
