@@ -269,16 +269,22 @@ func (y *syncer) send(ctx context.Context, c *Circuit, batch []Event, ahead bool
 	return s, true, nil
 }
 
-// better returns the state that the store has lost, if it has: the one known
-// before is of a higher version although the store has seen everything.
+// better returns the state that the store has lost, if it has: it counts fewer
+// events, or is of a lower version, than what was known before with what was
+// just sent.
 func (c *Circuit) better(s State, ahead bool) (State, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	best := c.d.shared
-	if ahead && c.d.state.Version > best.Version {
-		best = c.d.state
+	d := c.d
+	best := d.shared.clone()
+	for i := range d.sent {
+		best.apply(&d.pending[i])
 	}
-	return best.clone(), best.Version > s.Version
+	lost := s.Version < d.shared.Version || s.Revision < best.Revision
+	if ahead && d.state.Version > best.Version {
+		best = d.state.clone()
+	}
+	return best, lost && best.Version == s.Version || (lost || ahead) && best.Version > s.Version
 }
 
 // adopt takes over the store's state. The caller holds the lock.

@@ -195,6 +195,24 @@ func TestStoreThatLostItsDataIsHealed(t *testing.T) {
 	})
 }
 
+// The failure that makes it enough must not be the first that the store knows of.
+func TestStoreThatLostItsDataLearnsWhatWasCountedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, mine, _ := shared(t)
+		c := circuit(t, mine, "model/a")
+		fail(t, c, 2)
+		synctest.Wait()
+		empty := fusebox.NewMemory()
+		store.set(func(f *faultyStore) { f.store = empty })
+		fail(t, c, 1)
+		synctest.Wait()
+		wantPhase(t, c, fusebox.Open)
+		if s, err := empty.Apply(t.Context(), "model/a", fusebox.Policy{}); err != nil || s.Phase != fusebox.Open {
+			t.Errorf("the store knows %v, %v", s.Phase, err)
+		}
+	})
+}
+
 // A circuit that nobody calls has nothing to report: it is the watch that shows
 // what the store has lost.
 func TestStoreThatLostItsDataIsHealedByAnIdleProcess(t *testing.T) {

@@ -75,7 +75,7 @@ func (r *report) fold(ctx context.Context, a appended) (done bool, err error) {
 		if before.Revision == 0 && before.Seed == 0 {
 			r.state.Seed = rand.Uint64() >> 11
 		}
-		lines := r.foldBatches(batches, now.Add(s.skew))
+		lines := r.foldBatches(batches, s.onServer(now))
 		state, err := json.Marshal(&r.state)
 		if err != nil {
 			return false, err
@@ -146,7 +146,7 @@ func (r *report) foldBatches(batches []string, now time.Time) (lines []string) {
 
 // isNews reports whether other workers should hear of a change at once.
 func isNews(before, after *fusebox.State) bool {
-	return before.Version != after.Version || !before.Throttled.Equal(after.Throttled) || !slices.Equal(before.Leases, after.Leases)
+	return before.Version != after.Version || !before.Until.Equal(after.Until) || !before.Throttled.Equal(after.Throttled) || !slices.Equal(before.Leases, after.Leases)
 }
 
 // appended is what the append script answers.

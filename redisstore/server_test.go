@@ -4,6 +4,7 @@ package redisstore
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // server is a redis-server of the test's own, on a free port of this machine.
@@ -81,6 +84,23 @@ func (s *server) kill() {
 	}
 }
 
+// stop freezes the server, and wake lets it go on.
+func (s *server) stop() { s.command.Process.Signal(syscall.SIGSTOP) }
+func (s *server) wake() { s.command.Process.Signal(syscall.SIGCONT) }
+
+// do runs a command of the server.
+func (s *server) do(command ...string) rueidis.RedisResult {
+	s.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.host()}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return client.Do(ctx, client.B().Arbitrary(command...).Build())
+}
+
 func (s *server) eventually(what string, true func() bool) {
 	s.Helper()
 	eventually(s.T, what, true)
@@ -91,7 +111,7 @@ func eventually(t *testing.T, what string, true func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !true(); <-tick.C {
+	for deadline := time.Now().Add(20 * time.Second); !true(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -56,7 +57,7 @@ type Store struct {
 	heartbeat time.Duration
 	link      link
 	clock     clock
-	skew      time.Duration // added to the server's clock: for tests
+	skew      atomic.Int64 // nanoseconds by which a test sets the server's clock
 
 	mu   sync.Mutex
 	used map[string]time.Time // circuits that Watch looks at, and when they were used last
@@ -121,28 +122,29 @@ func (s *Store) apply(ctx context.Context, name string, p fusebox.Policy, events
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for tries := 0; ; tries++ {
-		var done bool
-		if err = ctx.Err(); err == nil {
-			done, err = r.try(ctx)
-		}
+	failed := errors.New("events of others that wait before it are not folded")
+	for tries := 0; ctx.Err() == nil; tries++ {
+		done, err := r.try(ctx)
 		switch {
 		case err == nil && done:
 			// An event that changes nothing settles by which policy it is read.
 			state = fusebox.Fold(p, r.state, fusebox.Event{Kind: fusebox.KindStart, Circuit: name})
 			state.Now = s.now()
 			return state, nil
-		case err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-			return state, fmt.Errorf("%w: %w", ctx.Err(), err)
-		case err != nil && (ctx.Err() != nil || !passes(err)):
+		case err != nil && !passes(err):
 			return state, err
+		case err != nil && ctx.Err() == nil:
+			failed = err
 		}
 		pause(ctx, tries)
 	}
+	return state, fmt.Errorf("%w: %w", ctx.Err(), failed)
 }
 
 // now is the server's time.
-func (s *Store) now() time.Time { return s.clock.now().Add(s.skew) }
+func (s *Store) now() time.Time { return s.onServer(s.clock.now()) }
+
+func (s *Store) onServer(t time.Time) time.Time { return t.Add(time.Duration(s.skew.Load())) }
 
 // report is one Apply on its way.
 type report struct {

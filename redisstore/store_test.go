@@ -15,6 +15,9 @@ import (
 
 func TestMain(m *testing.M) {
 	storetest.Worker(openQuick)
+	if url := os.Getenv(proberVariable); url != "" {
+		os.Exit(probeWhenTold(url))
+	}
 	os.Exit(m.Run())
 }
 

@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/config"
 	"github.com/fusebox-go/fusebox/filestore"
+	"github.com/fusebox-go/fusebox/redisstore"
 )
 
 // openers open a store by the scheme of its address.
 var openers = map[string]func(ctx context.Context, a *app, c *config.Config, address config.StoreURL) (fusebox.Store, error){
 	"file":   openFileStore,
-	"redis":  notBuiltIn,
-	"rediss": notBuiltIn,
+	"redis":  openRedisStore,
+	"rediss": openRedisStore,
 }
 
 func openFileStore(_ context.Context, _ *app, c *config.Config, address config.StoreURL) (fusebox.Store, error) {
@@ -27,8 +29,18 @@ func openFileStore(_ context.Context, _ *app, c *config.Config, address config.S
 	return store, nil
 }
 
-func notBuiltIn(_ context.Context, _ *app, _ *config.Config, address config.StoreURL) (fusebox.Store, error) {
-	return nil, fmt.Errorf("store %s: this program has no stores of this kind; use file:///dir", address)
+func openRedisStore(_ context.Context, _ *app, c *config.Config, address config.StoreURL) (fusebox.Store, error) {
+	return redisstore.Open(redisstore.Config{URL: address.URL(), Keep: c.Keep})
+}
+
+// reportEvery is how often successes are reported to a store; 0 = as built in.
+// Where a fleet counts the failures of all its workers, successes must keep up
+// with them, or a share of failures would look larger than it is.
+func reportEvery(store fusebox.Store) time.Duration {
+	if _, fleet := store.(*redisstore.Store); fleet {
+		return 500 * time.Millisecond
+	}
+	return 0
 }
 
 // openStore opens the store that the flags, the environment or the
