@@ -114,15 +114,21 @@ func (h *Handler) circuits(w http.ResponseWriter, r *http.Request) {
 // flush brings what the box counted to its listeners and to the store, and
 // returns a context with the time that is left for the store.
 func (h *Handler) flush(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := wait
-	if h.local.Load() {
-		limit = waitAgain
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := h.patience(ctx)
 	if err := h.cfg.Box.Flush(ctx); err != nil {
 		h.cfg.Logger.Debug("flushing the box", "error", err)
 	}
 	return ctx, cancel
+}
+
+// patience bounds how long the store may take: less where it was out of reach
+// just now.
+func (h *Handler) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := wait
+	if h.local.Load() {
+		limit = waitAgain
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 func onlyGet(w http.ResponseWriter, r *http.Request) {

@@ -337,6 +337,25 @@ func TestCircuitsIsTheStatusReport(t *testing.T) {
 	}
 }
 
+// An alert on a circuit that sessions from cron had opened never fired: the
+// gauges showed the circuits of this process alone.
+func TestMetricsShowWhatOtherProcessesOpened(t *testing.T) {
+	f := newFixture(t, nil)
+	if _, err := f.store.Apply(t.Context(), "session/x", fusebox.Policy{}, fusebox.Event{Kind: fusebox.KindTrip, At: time.Now(), Cause: "upgrade"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.Apply(t.Context(), "run/job", fusebox.Policy{}, fusebox.Event{Kind: fusebox.KindTrip, At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	samples := f.metrics(t)
+	if got := samples[`fusebox_circuit_state{circuit="session/x",phase="open"}`]; got != "1" {
+		t.Errorf("session/x is open, have %q in %v", got, samples)
+	}
+	if got, ok := samples[`fusebox_circuit_state{circuit="run/job",phase="open"}`]; ok {
+		t.Errorf("a run is no label, have %s", got)
+	}
+}
+
 // brokenStore fails every call.
 type brokenStore struct{ fusebox.Store }
 

@@ -1,13 +1,16 @@
 package admin
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fusebox-go/fusebox"
 )
 
-// gauges reads the box's circuits at each scrape. Circuits that share a label
-// are counted together, so that an open one among them shows.
+// gauges reads the circuits of the box and of its store at each scrape: what
+// other processes opened shows too. Circuits that share a label are counted
+// together, so that an open one among them shows.
 type gauges struct{ m *metrics }
 
 var (
@@ -43,20 +46,16 @@ type tally struct {
 
 // Collect implements prometheus.Collector.
 func (g *gauges) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := g.m.h.patience(context.Background())
+	defer cancel()
 	byLabel := map[string]*tally{}
-	local := false
-	for _, s := range g.m.h.cfg.Box.Circuits() {
-		if isRun(s.Circuit) {
-			continue
-		}
+	for _, s := range g.m.h.report(ctx).Circuits {
 		label := g.m.names.of(s.Circuit)
 		if byLabel[label] == nil {
 			byLabel[label] = &tally{}
 		}
 		byLabel[label].add(&s)
-		local = local || s.Local
 	}
-	g.m.h.local.Store(local)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -75,7 +74,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	if g.m.h.cfg.Store != nil {
-		gauge(storeDesc, truth(!local))
+		gauge(storeDesc, truth(!g.m.h.local.Load()))
 	}
 }
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -16,7 +17,11 @@ func (h *Handler) report(ctx context.Context) fusebox.Report {
 	if h.cfg.Store != nil {
 		stored, err := fusebox.ReadReport(ctx, h.cfg.Store)
 		if err != nil {
-			h.cfg.Logger.Warn("reading the store", "error", err)
+			level := slog.LevelWarn
+			if h.local.Load() { // the box has told of it, and scrapes come every few seconds
+				level = slog.LevelDebug
+			}
+			h.cfg.Logger.Log(ctx, level, "reading the store", "error", err)
 		}
 		report = stored
 	}
