@@ -52,8 +52,13 @@ func freePort(t *testing.T) int {
 // start starts the server at its port, empty, and waits until it answers.
 func (s *server) start() {
 	s.Helper()
-	args := append([]string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--dir", s.TempDir(), "--daemonize", "no"}, s.options...)
+	s.launch(append([]string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0",
+		"--dir", s.TempDir()}, s.options...)...)
+}
+
+// launch starts a process and waits until it answers.
+func (s *server) launch(args ...string) {
+	s.Helper()
 	s.command = exec.Command("redis-server", args...)
 	s.command.Stdout = &s.said
 	if err := s.command.Start(); err != nil {
