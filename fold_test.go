@@ -256,6 +256,29 @@ func TestWindowsBeginAnewWithOtherRules(t *testing.T) {
 	want(t, "phase after two", s.Phase, fusebox.Open)
 }
 
+// Of many marks of the future only the last were kept, whatever their times:
+// when the time of the others came, nothing counted.
+func TestMarksOfTheFutureCountWhenTheirTimeComes(t *testing.T) {
+	p := rules(fusebox.Count(1, 10*time.Second))
+	ahead := func(clock string) fusebox.Event {
+		e := failed(clock, 0)
+		e.Seen = at("12:00")
+		return e
+	}
+	s := fold(p, fusebox.State{}, ahead("12:00:01"), ahead("12:00:01"), ahead("12:00:02"))
+	want(t, "count", s.CountAt(at("12:00")), 0)
+	want(t, "count when the first two have come", s.CountAt(at("12:00:01")), 2)
+	want(t, "count when all have come", s.CountAt(at("12:00:02")), 3)
+	want(t, "count when the first two have left", s.CountAt(at("12:00:11.5")), 1)
+	for range 1000 { // a broken clock reports and reports
+		s = fold(p, s, ahead("13:00"))
+	}
+	want(t, "count of the soonest after many later ones", s.CountAt(at("12:00:02")), 3)
+	if len(s.Marks) > 100 {
+		t.Errorf("I19: %d marks", len(s.Marks))
+	}
+}
+
 func TestI10StatesAreInUTC(t *testing.T) {
 	zone := time.FixedZone("east", 2*60*60)
 	p := rules(fusebox.Streak(3))

@@ -23,8 +23,7 @@ type oracle struct {
 	votes  []vote
 	newest time.Time // newest time at which evidence was judged
 
-	ahead        bool // there was a failure of the future
-	openedBy     int  // the count that opened it
+	openedBy     int // the count that opened it
 	failedProbes int
 	refused      int // since this cooldown began
 	denied       int // since it opened
@@ -191,7 +190,6 @@ func (o *oracle) evidence(e fusebox.Event, t time.Time) {
 	if failed && o.repeated(e, t) {
 		return
 	}
-	o.ahead = o.ahead || failed && e.At.After(t)
 	for _, at := range ends(e, failed) {
 		o.votes = append(o.votes, vote{at: at, failed: failed, elapsed: e.Elapsed, run: e.Run, call: e.Call, ahead: e.At.After(t)})
 	}
@@ -542,7 +540,7 @@ func (o *oracle) differs(s *fusebox.State, instants []time.Time) string {
 		if w, h := o.decide(t), s.Decide(t); w != h {
 			return fmt.Sprintf("decision at %v: want %+v, have %+v", t, w, h)
 		}
-		if w, h := o.count(t), s.CountAt(t); w != h && !(o.ahead && min(w, h) >= o.mostNeeded()) {
+		if w, h := o.count(t), s.CountAt(t); w != h {
 			return fmt.Sprintf("count at %v: want %d, have %d", t, w, h)
 		}
 		if w, h := o.health(t), s.HealthAt(t); w != h {
@@ -550,19 +548,6 @@ func (o *oracle) differs(s *fusebox.State, instants []time.Time) string {
 		}
 	}
 	return ""
-}
-
-// mostNeeded is the largest threshold of the counts. Marks in the future are
-// kept up to it and no more, so that a broken clock fills no memory: when their
-// time comes they still trip, but the count says less than there were.
-func (o *oracle) mostNeeded() int {
-	n := 0
-	for _, r := range o.p.rules {
-		if r.kind == "count" {
-			n = max(n, r.n)
-		}
-	}
-	return n
 }
 
 func (o *oracle) health(t time.Time) fusebox.Health {

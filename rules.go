@@ -1,6 +1,7 @@
 package fusebox
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"hash/fnv"
@@ -110,33 +111,61 @@ func (p *Policy) marksNeeded() int {
 	return n
 }
 
-// prune drops the marks that no rule can need. As many as needed are kept of
-// those that lie in the past and of those that lie in the future, because a
-// clock that was wrong for a while must not push out good ones.
+// mostAhead is how many marks of the future are kept, the soonest: a clock that
+// runs ahead must fill no memory.
+const mostAhead = 64
+
+// prune drops the marks that no rule can need at t or later. Beside those that
+// count at t, as many as are needed are kept of the past and of the future, in
+// case that it is t which is wrong.
 func (s *State) prune(t time.Time) {
 	need := s.Policy.marksNeeded()
 	if len(s.Marks) <= 2*need {
 		return
 	}
-	ahead := 0
+	within, _ := s.Policy.horizon()
+	now := s.latest(within, t)
+	var ahead Marks
+	past := make(Marks, 0, len(s.Marks))
 	for _, m := range s.Marks {
-		if m.At.After(t) {
-			ahead++
+		if m.At.After(now) {
+			ahead = append(ahead, m)
+		} else {
+			past = append(past, m)
 		}
 	}
-	ahead, past := max(ahead-need, 0), max(len(s.Marks)-ahead-need, 0)
-	kept := make(Marks, 0, 2*need+1)
-	for _, m := range s.Marks {
-		switch {
-		case m.At.After(t) && ahead > 0:
-			ahead--
-		case !m.At.After(t) && past > 0:
-			past--
-		default:
+	kept := past[:0]
+	for i, m := range past {
+		if len(past)-i <= need || s.counts(m, t) {
 			kept = append(kept, m)
 		}
 	}
+	if len(ahead) > mostAhead {
+		slices.SortStableFunc(ahead, func(a, b Mark) int { return a.At.Compare(b.At) })
+		ahead = ahead[:mostAhead]
+	}
+	if len(ahead) > 0 {
+		kept = append(kept, ahead...)
+		slices.SortFunc(kept, func(a, b Mark) int { return cmp.Compare(a.Vote, b.Vote) })
+	}
 	s.Marks = kept
+}
+
+// counts reports whether a rule that is judged for an event of time t counts m.
+func (s *State) counts(m Mark, t time.Time) bool {
+	return slices.ContainsFunc(s.Policy.Trip, func(rule Trip) bool {
+		return rule.kind == tripCount && !rule.outvoted(m, s.Votes) && rule.spans(m, s.latest(rule.within, t))
+	})
+}
+
+// outvoted reports whether m is not among the last of votes that the rule looks at.
+func (t *Trip) outvoted(m Mark, votes uint64) bool {
+	return t.of > 0 && m.Vote+uint64(t.of) <= votes
+}
+
+// spans reports whether m lies in the rule's window at now.
+func (t *Trip) spans(m Mark, now time.Time) bool {
+	return !m.At.Before(now.Add(-t.within)) && !m.At.After(now)
 }
 
 // fill counts n results in the windows of the ratios.
@@ -281,8 +310,7 @@ func (s *State) tripIfMet(t time.Time, worked bool) {
 			window++
 		}
 	}
-	within, _ := s.Policy.horizon()
-	s.prune(s.latest(within, t))
+	s.prune(t)
 }
 
 // latest is the time at which a rule over this window is judged for an event of
@@ -318,14 +346,12 @@ func (s *State) measure(rule *Trip, window int, t time.Time) (count int, met boo
 // marksWithin counts the marks m with t-within <= m <= t that are among the
 // last rule.of votes.
 func (s *State) marksWithin(rule *Trip, t time.Time) int {
-	oldest := t.Add(-rule.within)
 	count := 0
-	for i := len(s.Marks) - 1; i >= 0; i-- {
-		m := &s.Marks[i]
-		if rule.of > 0 && m.Vote+uint64(rule.of) <= s.Votes {
+	for _, m := range slices.Backward(s.Marks) {
+		if rule.outvoted(m, s.Votes) {
 			break
 		}
-		if !m.At.Before(oldest) && !m.At.After(t) {
+		if rule.spans(m, t) {
 			count++
 		}
 	}
