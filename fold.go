@@ -165,8 +165,9 @@ func (s *State) note(e *Event) {
 	if e.Outcome == Canceled {
 		return
 	}
-	if e.At.After(s.Checked) {
-		s.Checked = e.At
+	at := e.clock() // a time that lies in the future is a clock's mistake
+	if at.After(s.Checked) {
+		s.Checked = at
 	}
 	switch e.Outcome {
 	case Success, Rejected:
@@ -178,7 +179,7 @@ func (s *State) note(e *Event) {
 		}
 	case Failure:
 		s.LastClass = e.Class
-		s.LastFailure = e.At
+		s.LastFailure = at
 		if s.LastError = e.Error; e.Error == "" {
 			s.LastError = string(e.Class)
 		}

@@ -140,7 +140,7 @@ func (o *oracle) held(t time.Time) bool {
 
 func (o *oracle) evidence(e fusebox.Event, t time.Time) {
 	if e.Outcome != fusebox.Canceled {
-		o.checked = newest(o.checked, e.At)
+		o.checked = newest(o.checked, t)
 		if e.Outcome == fusebox.Success && !e.Late {
 			o.throttles = 0
 		}
