@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,13 +122,16 @@ func TestSignalsArePassedOn(t *testing.T) {
 		want         []string
 	}{
 		{"dies of it", `echo ready; while :; do sleep 0.05; done`, syscall.SIGTERM, 143, []string{"guard: canceled"}},
-		{"its child gets it too", `sh -c 'trap "echo grandchild; exit 0" TERM; echo ready; while :; do sleep 0.05; done' & trap "wait; exit 5" TERM; wait; exit 4`,
+		{"its child gets it too", `trap "wait; exit 5" TERM; sh -c 'trap "echo grandchild; exit 0" TERM; echo ready; while :; do sleep 0.05; done' & wait; exit 4`,
 			syscall.SIGTERM, 5, []string{"grandchild", "guard: canceled"}},
 		{"handles it and ends well", `trap "echo bye; exit 0" INT; echo ready; while :; do sleep 0.05; done`, syscall.SIGINT, 0, []string{"bye", "guard: success"}},
 		{"goes on", `trap "echo usr1; exit 9" USR1; echo ready; while :; do sleep 0.05; done`, syscall.SIGUSR1, 9, []string{"usr1", "guard: failure"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			heard := make(chan os.Signal, 1)
+			signal.Notify(heard, tt.signal) // else the guard ignores it where these tests were started to
+			defer signal.Stop(heard)
 			cmd := exec.Command(os.Args[0], "-test.run=^TestSignalsArePassedOn$")
 			cmd.Env = append(os.Environ(), "FUSEBOX_TEST_GUARD="+tt.script)
 			stdout, err := cmd.StdoutPipe()
@@ -137,7 +141,10 @@ func TestSignalsArePassedOn(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			defer time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
+			defer time.AfterFunc(30*time.Second, func() {
+				_ = cmd.Process.Kill()
+				_ = stdout.Close() // what the guard started may hold the other end
+			}).Stop()
 			lines := bufio.NewScanner(stdout)
 			var seen []string
 			for lines.Scan() {
