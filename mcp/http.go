@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
@@ -39,7 +40,8 @@ func (g *Guard) Handler(h HTTP) (http.Handler, error) {
 	transport.DisableCompression = true // bytes pass as they are
 	transport.MaxIdleConnsPerHost = 64
 	f.transport = transport
-	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, Transport: f, FlushInterval: -1, ErrorHandler: f.unreachable}
+	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, Transport: f, FlushInterval: -1,
+		ErrorHandler: f.unreachable, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug)}
 	return f, nil
 }
 

@@ -39,6 +39,7 @@ func startProcess(command []string, stderr io.Writer) (*process, error) {
 	}
 	p.stdin, p.stdout = stdin, stdout
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, out, stderr
+	p.cmd.WaitDelay = leftover // what it started may hold its standard error
 	started := make(chan error)
 	go func() {
 		// The server ends with the thread that started it, where the system
@@ -77,6 +78,17 @@ func (p *process) lives() bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// ends waits a little for a process that reads nothing more, and reports whether
+// it has ended.
+func (p *process) ends() bool {
+	select {
+	case <-p.buried:
+		return true
+	case <-time.After(2 * patience):
+		return false
 	}
 }
 

@@ -156,13 +156,26 @@ func (s *stdio) request(m *message, line []byte) {
 			r.limit, r.expired = s.g.deadline(c.tool), func() { s.expire(r) }
 		}
 	}
-	p, err := s.register(r)
-	if err != nil {
-		s.refuse(r, err)
-		return
-	}
-	if err := p.write(line); err != nil && s.table.remove(r) {
-		s.refuse(r, fmt.Errorf("the server reads nothing: %w", err))
+	s.send(r, line)
+}
+
+// send sends a request to the server. One that dies just then has not read it,
+// so that it can be sent to the next.
+func (s *stdio) send(r *request, line []byte) {
+	for again := false; ; again = true {
+		p, err := s.register(r)
+		if err != nil {
+			s.refuse(r, err)
+			return
+		}
+		if err = p.write(line); err == nil || !s.table.remove(r) {
+			return
+		}
+		if again || !p.ends() {
+			s.refuse(r, fmt.Errorf("the server reads nothing: %w", err))
+			return
+		}
+		r.clock.stop()
 	}
 }
 
@@ -254,8 +267,9 @@ func (s *stdio) readServer(p *process) {
 	}
 	if p.lives() { // and will never answer again
 		p.terminate(terminateSignal)
+	} else {
+		p.kill() // what it left behind
 	}
-	p.kill()
 	s.buried(p)
 }
 
@@ -296,7 +310,7 @@ func (s *stdio) buried(p *process) {
 	ending, reviving, first := s.ending, s.reviving, !s.answered
 	s.mu.Unlock()
 
-	err := fmt.Errorf("the server ended during the call: %s", p.ending())
+	err := fmt.Errorf("the server ended: %s", p.ending())
 	v := broken(fusebox.ClassCrash, err)
 	if ending {
 		v = undecided("the client left, and the server ended: " + p.ending())

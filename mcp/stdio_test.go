@@ -3,6 +3,7 @@
 package mcp_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -207,6 +208,21 @@ func TestAServerThatDiesOwesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestACallThatADeadServerDidNotReadGoesToTheNext: the server has ended, but the
+// guard does not know yet, because a child of it holds the pipe.
+func TestACallThatADeadServerDidNotReadGoesToTheNext(t *testing.T) {
+	k := talkTo(t, options{}, "sh", "-c",
+		`read line; echo "{\"id\":$(expr "$line" : '.*"id":\([0-9]*\)'),\"result\":{\"pid\":$$}}"; sleep 60 & exit 3`)
+	k.call(1, "echo", "a")
+	var first struct{ Result struct{ PID int } }
+	if err := json.Unmarshal([]byte(k.want(`"id":1,`)), &first); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the server", func() bool { return !runs(first.Result.PID) })
+	k.call(2, "echo", "b")
+	k.want(`"id":2,`, `"pid"`)
 }
 
 // TestAServerThatCannotBeStartedAnew: what needs it is answered all the same.

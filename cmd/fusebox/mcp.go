@@ -203,7 +203,8 @@ func (a *app) guardURL(ctx context.Context, guard *mcp.Guard, server config.Serv
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w; choose another with --listen, port 0 picks a free one", server.Listen, err)
 	}
-	served := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	served := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)}
 	failed := make(chan error, 1)
 	go func() { failed <- served.Serve(listener) }()
 	if err := a.announceServer(server, listener.Addr().String()); err != nil {
