@@ -249,6 +249,28 @@ func TestOverdueCallsTripBeforeTheyEnd(t *testing.T) {
 	})
 }
 
+func TestI1AListenerMayHoldItsCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, fusebox.Config{Policy: onePolicy(nil)})
+		c := circuit(t, b, "model/a")
+		var seen []fusebox.Phase
+		b.OnTransition(func(tr fusebox.Transition) {
+			seen = append(seen, tr.To)
+			if tr.To != fusebox.Open {
+				return
+			}
+			if err := c.Hold(fusebox.Closed, time.Time{}, "it is needed"); err != nil {
+				t.Error(err)
+			}
+			want(t, "state that the listener sees", c.State().Phase, fusebox.Closed)
+		})
+		fail(t, c, 3)
+		want(t, "phases", fmt.Sprint(seen), "[open closed]")
+		permit(t, c).Done(fusebox.Result{Outcome: fusebox.Failure})
+		wantPhase(t, c, fusebox.Closed)
+	})
+}
+
 // A healthy stream that ran for longer than the time to its first content was
 // counted as failed.
 func TestACallThatIsAnsweringIsNotOverdue(t *testing.T) {
