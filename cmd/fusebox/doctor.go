@@ -230,8 +230,11 @@ func (a *app) printDiagnosis(d *diagnosis) {
 	}
 	a.printPolicies(d.Circuits)
 	for _, c := range d.Circuits {
-		if c.Malformed > 0 || len(c.Problems) > 0 {
+		switch {
+		case c.Malformed > 0:
 			a.printf("\n%s: %s skipped\n", printable(c.Circuit), countOf(c.Malformed, "malformed line"))
+		case len(c.Problems) > 0:
+			a.printf("\n%s: what cannot be read of its files is left out\n", printable(c.Circuit))
 		}
 		for _, problem := range c.Problems {
 			a.printf("  %s\n", printable(problem))

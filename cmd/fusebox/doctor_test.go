@@ -148,8 +148,11 @@ func TestDoctorReportsGarbledOlderFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := p.must("doctor")
-	if !strings.Contains(r.stdout, "blocked-until") {
+	if !strings.Contains(r.stdout, "session/a: what cannot be read of its files is left out\n") || !strings.Contains(r.stdout, "session+a.blocked-until: want one time") {
 		t.Errorf("want the file named in\n%s", r.stdout)
+	}
+	if strings.Contains(r.stdout, "0 malformed") { // as it once said
+		t.Errorf("no line of a log is malformed:\n%s", r.stdout)
 	}
 }
 
