@@ -3,7 +3,6 @@
 GO         ?= go
 ARGS       ?=
 FUZZTIME   ?= 10s
-BENCH      ?= .
 TIMEOUT    ?= 10m
 PLATFORMS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK := $(GO) tool -modfile=tools/go.mod staticcheck
@@ -25,6 +24,7 @@ build: ## build bin/fusebox, with its version from git
 .PHONY: test
 test: test-deps lint cross ## install what the tests need, then check everything
 	$(GO) test -race -timeout $(TIMEOUT) ./...
+	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
 
 .PHONY: test-deps
 test-deps: ## install what the tests need beyond Go, where that is possible
@@ -37,6 +37,7 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
 	$(GO) mod tidy -diff
+	cd bench && $(GO) vet ./... && $(GO) tool -modfile=../tools/go.mod staticcheck ./... && $(GO) mod tidy -diff
 
 .PHONY: cross
 cross: ## compile for every platform that is released
@@ -46,8 +47,8 @@ cross: ## compile for every platform that is released
 	done
 
 .PHONY: bench
-bench: ## run the benchmarks: make bench BENCH=Allow
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+bench: build ## measure beside peers, as Markdown: make bench ARGS="circuits stores"
+	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a while: make fuzz FUZZTIME=1m

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// describeMachine says where and with what was measured.
+func describeMachine(out io.Writer, rounds int) {
+	fmt.Fprintf(out, "%s, %s/%s, %d cores (%s), %d rounds; load when it began: %s.\n\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), rounds, load())
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return
+	}
+	var versions []string
+	for _, m := range info.Deps {
+		isPeer := func(l library) bool { return l.module == m.Path }
+		if slices.ContainsFunc(libraries, isPeer) && m.Path != fuseboxModule {
+			versions = append(versions, strings.TrimPrefix(m.Path, "github.com/")+" "+m.Version)
+		}
+	}
+	fmt.Fprintf(out, "Peers: %s.\n\n", strings.Join(versions, ", "))
+}
+
+// processor is what Linux calls the first one.
+func processor() string {
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+func load() string {
+	averages, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(averages), " ")
+	return cmp.Or(first, "unknown")
+}
