@@ -20,6 +20,7 @@ type backendDiagnosis struct {
 	CheckedAt *time.Time `json:"checked_at"`
 	Since     *time.Time `json:"since"`
 	LastError string     `json:"last_error"`
+	Do        string     `json:"do,omitempty"` // what mends it, where waiting does not
 	Circuits  []string   `json:"circuits"`
 
 	Check *backendCheck `json:"check,omitempty"` // with --check
@@ -58,9 +59,21 @@ func diagnoseBackend(b config.Backend, circuits []circuitDiagnosis) backendDiagn
 	}
 	d.Condition = together(count)
 	if c := find(circuits, credentialCircuit(b.Key)); c != nil && (c.Condition == conditionDown || c.Condition == conditionThrottled) {
-		d.Condition, d.LastError = c.Condition, c.LastError // no model is to be had without it
+		d.Condition, d.LastError, d.Failures = c.Condition, c.LastError, c.Failures // no model is to be had without it
+		if c.Condition == conditionDown && c.LastClass == fusebox.ClassAuth {
+			d.Do = renewKey(b.Key, c.Circuit)
+		}
 	}
 	return d
+}
+
+// renewKey says what to do about a key that is refused.
+func renewKey(key config.Secret, circuit string) string {
+	place := "the environment variable " + key.Env
+	if key.Env == "" {
+		place = "the file " + key.File
+	}
+	return "its key is refused: put a good one into " + place + ", start what serves it again, then fusebox reset " + circuit
 }
 
 // find returns the circuit of that name, or nil.

@@ -212,6 +212,9 @@ func (a *app) printDiagnosis(d *diagnosis) {
 			if b.Check != nil && !b.Check.OK {
 				a.printf("%s: the check failed: %s\n", b.Backend, printable(b.Check.Error))
 			}
+			if b.Do != "" {
+				a.printf("%s: %s\n", b.Backend, printable(b.Do))
+			}
 		}
 		a.printf("\n")
 	}

@@ -156,6 +156,27 @@ func TestDoctorReportsGarbledOlderFiles(t *testing.T) {
 	}
 }
 
+// A key that is refused is told with the variable that holds it: waiting does
+// not mend it.
+func TestDoctorNamesTheVariableOfARefusedKey(t *testing.T) {
+	p := newPlace(t)
+	p.write("fusebox.yaml", `backends:
+  paid:  {url: "http://127.0.0.1:9/v1", dialect: openai, key: {env: PAID_KEY}}
+  other: {url: "http://127.0.0.1:9/v1", dialect: openai}
+routes: [{match: "*", backends: [paid, other]}]
+`)
+	p.must("record", "--circuit", "credential/paid_key", "--outcome", "failure", "--class", "auth", "--error", "401: no such key")
+	r := p.run("doctor")
+	const says = "paid: its key is refused: put a good one into the environment variable PAID_KEY, start what serves it again, then fusebox reset credential/paid_key\n"
+	if r.code != exitFailed || !strings.Contains(r.stdout, says) || strings.Contains(r.stdout, "other: ") {
+		t.Errorf("want exit code 1 and %q, have %d and\n%s", says, r.code, r.stdout)
+	}
+	p.must("reset", "credential/paid_key")
+	if r := p.must("doctor"); strings.Contains(r.stdout, "its key is refused") {
+		t.Errorf("after the reset:\n%s", r.stdout)
+	}
+}
+
 // Workers that were started with another file than the one here decide by that.
 func TestDoctorTellsOfAnotherPolicy(t *testing.T) {
 	p := newPlace(t)
