@@ -502,7 +502,7 @@ func TestI19MarksAndWindowsAreBounded(t *testing.T) {
 			p.Distinct = distinct
 			s := fusebox.State{}
 			now := at("12:00")
-			for i := range 5000 {
+			for i := range 2500 {
 				now = now.Add(7 * time.Second)
 				s = fold(p, s, fusebox.Event{At: now, Admitted: true, Version: s.Version},
 					called(fusebox.Event{At: now, Outcome: fusebox.Failure, Admitted: true, Version: s.Version}, "r", fmt.Sprint(i)))

@@ -364,7 +364,7 @@ func TestT9ManySignaturesKeepMemoryFlat(t *testing.T) {
 	}
 	fill(0, 1000)
 	before := heap()
-	fill(1000, 100_000)
+	fill(1000, 20_000)
 	if grown := int64(heap()) - int64(before); grown > 1<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
