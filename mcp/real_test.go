@@ -1,5 +1,7 @@
 //go:build unix
 
+//lint:file-ignore SA1019 servers of the older eras ask for sampling
+
 package mcp_test
 
 import (
@@ -8,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -139,32 +142,64 @@ func TestSequentialThinkingServer(t *testing.T) {
 	}
 }
 
+// TestEverythingServer: what is no call of a tool passes in both directions,
+// sessions and streams of the older eras included.
 func TestEverythingServer(t *testing.T) {
-	var progress sync.Map
-	s, _ := sdkSession(t, fusebox.Config{}, &sdk.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
-			progress.Store(r.Params.Progress, true)
-		},
-	}, npm(t, "mcp-server-everything", "stdio")...)
-	if text, _, _ := use(t, s, "echo", object{"message": "hello"}); text != "Echo: hello" {
-		t.Errorf("have %q", text)
+	for _, over := range []string{"stdio", "HTTP"} {
+		t.Run(over, func(t *testing.T) {
+			var progress sync.Map
+			client := &sdk.ClientOptions{
+				ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+					progress.Store(r.Params.Progress, true)
+				},
+				CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
+					return &sdk.CreateMessageResult{Content: &sdk.TextContent{Text: "sampled"}, Model: "m", Role: "assistant"}, nil
+				},
+			}
+			var s *sdk.ClientSession
+			if over == "stdio" {
+				s, _ = sdkSession(t, fusebox.Config{}, client, npm(t, "mcp-server-everything", "stdio")...)
+			} else {
+				s = everythingOverHTTP(t, client)
+			}
+			if text, _, _ := use(t, s, "echo", object{"message": "hello"}); text != "Echo: hello" {
+				t.Errorf("have %q", text)
+			}
+			params := &sdk.CallToolParams{Name: "trigger-long-running-operation", Arguments: object{"duration": 0.2, "steps": 4}}
+			params.SetProgressToken("p")
+			if result, err := s.CallTool(t.Context(), params); err != nil || result.IsError {
+				t.Errorf("have %v, %v", result, err)
+			}
+			eventually(t, "progress", func() bool { _, ok := progress.Load(4.0); return ok })
+			if text, isError, _ := use(t, s, "trigger-sampling-request", object{"prompt": "x", "maxTokens": 10}); isError || !strings.Contains(text, "sampled") {
+				t.Errorf("have %q", text)
+			}
+			for i := range 5 {
+				if text, _, denied := use(t, s, "get-sum", object{"a": "no number", "b": 1}); denied != (i >= 3) {
+					t.Errorf("call %d: %s", i, text)
+				}
+			}
+		})
 	}
-	params := &sdk.CallToolParams{Name: "trigger-long-running-operation", Arguments: object{"duration": 0.2, "steps": 4}}
-	params.SetProgressToken("p")
-	if result, err := s.CallTool(t.Context(), params); err != nil || result.IsError {
-		t.Errorf("have %v, %v", result, err)
+}
+
+func everythingOverHTTP(t *testing.T, client *sdk.ClientOptions) *sdk.ClientSession {
+	t.Helper()
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
 	}
-	eventually(t, "progress", func() bool { _, ok := progress.Load(4.0); return ok })
-	var arrived int
-	for tool, err := range s.Tools(t.Context(), nil) {
-		if err != nil || tool.Name == "" {
-			t.Fatal(err)
-		}
-		arrived++
+	serve(t, address, append([]string{"env", "PORT=" + port}, npm(t, "mcp-server-everything", "streamableHttp")...))
+	url := guardOf(t, newGuard(t, newBox(t, fusebox.Config{}), mcp.Config{}), "http://"+address+"/mcp")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, client).Connect(ctx, &sdk.StreamableClientTransport{Endpoint: url}, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if arrived < 5 {
-		t.Errorf("%d tools", arrived)
-	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // everything is the Go SDK's server for conformance, built once.

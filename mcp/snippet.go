@@ -17,43 +17,42 @@ type Entry struct {
 	URL     string   // of a guard that serves over HTTP
 }
 
-// Clients are those that [Entry.Snippet] knows.
+// Clients are those that [Snippet] knows.
 func Clients() []string { return []string{"claude", "cursor", "vscode", "codex"} }
 
 // Snippet is what to paste into a client's configuration.
-func (e Entry) Snippet(client string) (string, error) {
+func Snippet(client string, servers ...Entry) (string, error) {
 	switch client {
 	case "claude": // .mcp.json, claude_desktop_config.json
-		return e.json("mcpServers", "http"), nil
+		return jsonSnippet("mcpServers", "", "http", servers), nil
 	case "cursor": // .cursor/mcp.json
-		return e.json("mcpServers", ""), nil
+		return jsonSnippet("mcpServers", "", "", servers), nil
 	case "vscode": // .vscode/mcp.json
-		return e.json("servers", "http"), nil
+		return jsonSnippet("servers", "stdio", "http", servers), nil
 	case "codex": // ~/.codex/config.toml
-		return e.toml(), nil
+		return tomlSnippet(servers), nil
 	}
 	return "", fmt.Errorf("unknown client %q: want one of %s", client, strings.Join(Clients(), ", "))
 }
 
-// json is the form that most clients read. remote is what they call a server
-// with a URL, "" if they need no word for it.
-func (e Entry) json(section, remote string) string {
+// jsonSnippet is the form that most clients read. local and remote are what
+// they call the two kinds of servers, "" if they need no word.
+func jsonSnippet(section, local, remote string, servers []Entry) string {
 	type server struct {
 		Type    string   `json:"type,omitempty"`
 		Command string   `json:"command,omitempty"`
 		Args    []string `json:"args,omitempty"`
 		URL     string   `json:"url,omitempty"`
 	}
-	var s server
-	if e.URL != "" {
-		s = server{Type: remote, URL: e.URL}
-	} else {
-		s = server{Command: e.Command[0], Args: e.Command[1:]}
-		if section == "servers" {
-			s.Type = "stdio"
+	byName := map[string]server{}
+	for _, e := range servers {
+		if e.URL != "" {
+			byName[e.Name] = server{Type: remote, URL: e.URL}
+		} else {
+			byName[e.Name] = server{Type: local, Command: e.Command[0], Args: e.Command[1:]}
 		}
 	}
-	return indented(map[string]map[string]server{section: {e.Name: s}})
+	return indented(map[string]map[string]server{section: byName})
 }
 
 func indented(v any) string {
@@ -67,20 +66,31 @@ func indented(v any) string {
 	return b.String()
 }
 
-// toml is Codex's form. Its strings are written as JSON's are.
-func (e Entry) toml() string {
-	name := e.Name
-	if !bareKey.MatchString(name) {
-		name = quoted(name)
+// tomlSnippet is Codex's form. TOML's strings may be written as JSON's are.
+func tomlSnippet(servers []Entry) string {
+	var tables []string
+	for _, e := range servers {
+		name := e.Name
+		if !bareKey.MatchString(name) {
+			name = quoted(name)
+		}
+		table := "[mcp_servers." + name + "]\n"
+		if e.URL != "" {
+			table += "url = " + quoted(e.URL) + "\n"
+		} else {
+			table += "command = " + quoted(e.Command[0]) + "\nargs = [" + quotedList(e.Command[1:]) + "]\n"
+		}
+		tables = append(tables, table)
 	}
-	if e.URL != "" {
-		return fmt.Sprintf("[mcp_servers.%s]\nurl = %s\n", name, quoted(e.URL))
+	return strings.Join(tables, "\n")
+}
+
+func quotedList(words []string) string {
+	var list []string
+	for _, w := range words {
+		list = append(list, quoted(w))
 	}
-	args := make([]string, 0, len(e.Command))
-	for _, a := range e.Command[1:] {
-		args = append(args, quoted(a))
-	}
-	return fmt.Sprintf("[mcp_servers.%s]\ncommand = %s\nargs = [%s]\n", name, quoted(e.Command[0]), strings.Join(args, ", "))
+	return strings.Join(list, ", ")
 }
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

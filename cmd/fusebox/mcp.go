@@ -62,7 +62,8 @@ tool/SERVER/TOOL, the server is server/SERVER.`,
 	flags.BoolVar(&f.noCircuit, "no-circuit", false, "look for repeats alone, and let no circuit open")
 	flags.BoolVar(&f.observe, "observe", false, "decide and record, but refuse nothing")
 	flags.StringArrayVar(&f.deadlines, "deadline", nil, "`TIME` that a call may take, or TOOL=TIME for one tool; below the client's own limit")
-	flags.StringVar(&f.printConfig, "print-config", "", "print what to paste into a `CLIENT`'s configuration: "+strings.Join(mcp.Clients(), ", "))
+	flags.StringVar(&f.printConfig, "print-config", "",
+		"print what to paste into a `CLIENT`'s configuration ("+strings.Join(mcp.Clients(), ", ")+"), for all servers of the configuration file unless one is named")
 	return c
 }
 
@@ -71,12 +72,15 @@ func (a *app) mcp(c *cobra.Command, f *mcpFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if f.printConfig != "" && len(args) == 0 && f.url == "" && c.ArgsLenAtDash() < 0 && len(conf.MCP.Servers) > 0 {
+		return a.printSnippet(c, f, conf, conf.MCP.Servers...)
+	}
 	server, err := mcpServer(c, f, conf, args)
 	if err != nil {
 		return err
 	}
 	if f.printConfig != "" {
-		return a.printSnippet(c, f, server)
+		return a.printSnippet(c, f, conf, server)
 	}
 	deadline, err := deadlines(f.deadlines)
 	if err != nil {
@@ -321,16 +325,20 @@ func deadlines(given []string) (func(tool string) time.Duration, error) {
 }
 
 // printSnippet prints what to paste into a client's configuration.
-func (a *app) printSnippet(c *cobra.Command, f *mcpFlags, server config.Server) error {
+func (a *app) printSnippet(c *cobra.Command, f *mcpFlags, conf *config.Config, servers ...config.Server) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	entry := mcp.Entry{Name: server.Name, Command: append([]string{program}, guardArguments(c, server)...)}
-	if server.URL != "" {
-		entry.URL = guardedURL(server, firstOf(server.Listen, defaultListen))
+	var entries []mcp.Entry
+	for _, s := range servers {
+		e := mcp.Entry{Name: s.Name, Command: append([]string{program}, guardArguments(c, conf, s)...)}
+		if s.URL != "" {
+			e.URL = guardedURL(s, firstOf(s.Listen, defaultListen))
+		}
+		entries = append(entries, e)
 	}
-	snippet, err := entry.Snippet(f.printConfig)
+	snippet, err := mcp.Snippet(f.printConfig, entries...)
 	if err != nil {
 		return usagef("--print-config: %w", err)
 	}
@@ -338,36 +346,42 @@ func (a *app) printSnippet(c *cobra.Command, f *mcpFlags, server config.Server) 
 	return nil
 }
 
-// notInSnippet are flags that are about this call of the program alone.
-var notInSnippet = []string{"print-config", "name", "json"}
+// notInSnippet are flags that are about this call of the program alone, or that
+// are written otherwise.
+var notInSnippet = []string{"print-config", "name", "json", "config"}
 
-// guardArguments is this command line as a client is to give it.
-func guardArguments(c *cobra.Command, server config.Server) []string {
+// guardArguments is this command line as a client is to give it, for one server:
+// the client runs it in a folder of its own.
+func guardArguments(c *cobra.Command, conf *config.Config, server config.Server) []string {
 	args := []string{"mcp"}
-	if c.ArgsLenAtDash() == 0 || c.Flags().Changed("name") {
+	flags := c.Flags()
+	command := c.ArgsLenAtDash() == 0
+	if command || flags.Changed("name") {
 		args = append(args, "--name", server.Name)
 	}
-	c.Flags().Visit(func(f *pflag.Flag) {
-		switch {
-		case slices.Contains(notInSnippet, f.Name):
-		case f.Value.Type() == "bool":
-			args = append(args, "--"+f.Name)
-		case f.Name == "config":
-			path, err := filepath.Abs(f.Value.String())
-			if err != nil {
-				path = f.Value.String()
-			}
+	if !command || flags.Changed("config") {
+		if path, err := filepath.Abs(conf.File); err == nil {
 			args = append(args, "--config", path)
-		case f.Value.Type() == "stringArray":
-			for _, v := range f.Value.(pflag.SliceValue).GetSlice() {
+		}
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		switch list, isList := f.Value.(pflag.SliceValue); {
+		case slices.Contains(notInSnippet, f.Name):
+		case isList:
+			for _, v := range list.GetSlice() {
 				args = append(args, "--"+f.Name, v)
 			}
+		case f.Value.Type() == "bool":
+			args = append(args, "--"+f.Name)
 		default:
 			args = append(args, "--"+f.Name, f.Value.String())
 		}
 	})
-	if c.ArgsLenAtDash() == 0 {
+	switch {
+	case command:
 		return append(append(args, "--"), server.Command...)
+	case flags.NArg() == 0: // one of all that the configuration has
+		return append(args, server.Name)
 	}
-	return append(args, c.Flags().Args()...)
+	return append(args, flags.Args()...)
 }

@@ -330,6 +330,11 @@ func TestMCPPrintConfig(t *testing.T) {
 			t.Errorf("%s: have\n%s\nwant\n%s", client, got, want)
 		}
 	}
+	config := p.write("all.yaml", `mcp: {servers: {crm: {command: [node, crm.js]}, search: {url: "http://127.0.0.1:9000/mcp", listen: 127.0.0.1:4051}}}`)
+	want := fmt.Sprintf("[mcp_servers.crm]\ncommand = %s\nargs = [\"mcp\", \"--config\", %q, \"crm\"]\n\n[mcp_servers.search]\nurl = \"http://127.0.0.1:4051/mcp\"\n", quoted, config)
+	if got := p.must("mcp", "--print-config", "codex", "--config", "all.yaml").stdout; got != want {
+		t.Errorf("all servers: have\n%s\nwant\n%s", got, want)
+	}
 	p.write("fusebox.yaml", `mcp: {servers: {search: {url: "http://127.0.0.1:9000/mcp", listen: 127.0.0.1:4051}}}`)
 	for client, want := range map[string]string{
 		"claude": `"type": "http",`, "cursor": `"url": "http://127.0.0.1:4051/mcp"`, "vscode": `"servers"`, "codex": `url = "http://127.0.0.1:4051/mcp"`,
