@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -165,6 +166,11 @@ func (a *attempt) conclude() {
 func (a *attempt) answer(r *reply) {
 	a.answered = true
 	a.conclude()
+	if a.pulse.stop() {
+		a.broken = true
+		a.send(lateEvent(a.endpoint.format, r))
+		return
+	}
 	a.begin(a.backend, r.status, r.header, int64(len(r.body)))
 	a.send(r.body)
 }
@@ -172,6 +178,9 @@ func (a *attempt) answer(r *reply) {
 // clientTime is how long a client may take to read what it is sent; it is put
 // off when a fifth of it is over.
 const clientTime = time.Minute
+
+// sendSize is how much of a large answer a client must read within its time.
+const sendSize = 1 << 20
 
 func (a *attempt) allowClient(now time.Time) {
 	if now.Sub(a.allowed) > clientTime/5 {
@@ -183,19 +192,18 @@ func (a *attempt) allowClient(now time.Time) {
 // send writes to the client and reports whether it is still there. Its
 // slowness is not the backend's: no limit runs meanwhile.
 func (a *attempt) send(b []byte) bool {
-	if len(b) == 0 {
-		return true
-	}
-	a.dog.pause()
-	a.allowClient(time.Now())
-	_, err := a.w.Write(b)
-	if err == nil {
-		err = a.control.Flush()
-	}
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		a.verdict = verdict{result: fusebox.Result{Outcome: fusebox.Canceled, Err: errClientGone}}
-		a.broken = true
-		return false
+	for piece := range slices.Chunk(b, sendSize) {
+		a.dog.pause()
+		a.allowClient(time.Now())
+		_, err := a.w.Write(piece)
+		if err == nil {
+			err = a.control.Flush()
+		}
+		if err != nil && !errors.Is(err, http.ErrNotSupported) {
+			a.verdict = verdict{result: fusebox.Result{Outcome: fusebox.Canceled, Err: errClientGone}}
+			a.broken = true
+			return false
+		}
 	}
 	return true
 }

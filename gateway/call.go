@@ -26,7 +26,8 @@ type call struct {
 	peeked   peeked
 	began    time.Time
 
-	route     string
+	route     route    // with the backends that speak the dialect
+	pulse     *pulse   // while a stream is held back; nil = none is
 	first     *backend // the route's first choice
 	trials    []trial  // backends that did not answer, in order
 	attempts  int
@@ -119,14 +120,16 @@ func (c *call) readBody() error {
 
 // serve tries the route's backends in order until one has answered.
 func (c *call) serve() {
-	var backends []*backend
-	c.route, backends = c.g.routeFor(c.endpoint.dialect, c.peeked.model)
-	if len(backends) == 0 {
+	c.route = c.g.routeFor(c.endpoint.dialect, c.peeked.model)
+	if len(c.route.backends) == 0 {
 		c.refuse(c.noRoute())
 		return
 	}
-	c.first = backends[0]
-	for _, b := range backends {
+	c.first = c.route.backends[0]
+	if c.holds() && c.peeked.stream {
+		c.pulse = newPulse(c.w, c.g.pulse)
+	}
+	for _, b := range c.route.backends {
 		if c.visit(b) {
 			return
 		}
@@ -142,6 +145,9 @@ func (c *call) serve() {
 		c.exhausted()
 	}
 }
+
+// holds reports whether answers are held back until they are complete.
+func (c *call) holds() bool { return c.route.whole && c.endpoint.call }
 
 // mayGoElsewhere reports whether the next backend may be sent the request:
 // one that changes something, as an upload, is not repeated once a backend may
@@ -332,8 +338,20 @@ func (c *call) refuse(err error) {
 		c.gone()
 	}
 	c.status, c.outcome = r.status, "failed"
+	late := c.pulse.stop()
 	c.setHeaders("", "")
+	if late {
+		c.w.Write(wrapError(c.endpoint.format, r.body(c.endpoint.dialect), r.message))
+		c.abort()
+	}
 	r.write(c.w, c.endpoint.dialect)
+}
+
+// abort ends the connection, after what was sent to the client, so that it
+// cannot take that for the whole answer. It does not return.
+func (c *call) abort() {
+	c.control.Flush()
+	panic(http.ErrAbortHandler)
 }
 
 // gone ends a request whose client does not wait for it any more. It does not return.
@@ -342,9 +360,15 @@ func (c *call) gone() {
 	panic(http.ErrAbortHandler)
 }
 
-// begin sends the header of backend b's answer. A length of 0 or less is left to
-// the server to find.
+// begin sends the header of backend b's answer, unless comments have begun a
+// stream, with a header that they had to do without. A length of 0 or less is
+// left to the server to find.
 func (c *call) begin(b *backend, status int, header http.Header, length int64) {
+	if c.pulse.stop() {
+		c.status, c.outcome = http.StatusOK, c.outcomeBy(b)
+		c.setHeaders(b.Name, c.outcome)
+		return
+	}
 	h := c.w.Header()
 	copyHeaders(h, header)
 	if length > 0 {
@@ -388,6 +412,7 @@ func (c *call) tell(a *attempt, circuit string) {
 
 // end reports the request, once it is over, and leaves the connection as it was.
 func (c *call) end() {
+	c.pulse.stop()
 	if c.answeredBy != "" {
 		c.control.SetWriteDeadline(time.Time{}) // the next request on it may come when that has long passed
 	}
@@ -400,7 +425,7 @@ func (c *call) end() {
 			refusals++
 		}
 	}
-	c.g.observer.Request(Request{Dialect: c.endpoint.dialect, Route: c.route, Backend: c.answeredBy, Circuit: c.circuit,
+	c.g.observer.Request(Request{Dialect: c.endpoint.dialect, Route: c.route.match, Backend: c.answeredBy, Circuit: c.circuit,
 		Status: c.status, Outcome: c.outcome, Attempts: c.attempts, Failovers: c.failovers, Refusals: refusals,
 		Elapsed: time.Since(c.began), FirstToken: c.firstToken})
 }

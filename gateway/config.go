@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fusebox-go/fusebox"
 )
@@ -28,8 +29,14 @@ type Config struct {
 	// Listen, so that no web page can reach the gateway by rebinding a name.
 	Listen string
 
-	MaxBody  int64        // bytes of a request's body that are kept for a replay; beyond that 413. 0 = 32 MiB
-	Logger   *slog.Logger // nil = quiet
+	MaxBody int64        // bytes of a request's body that are kept for a replay; beyond that 413. 0 = 32 MiB
+	Logger  *slog.Logger // nil = quiet
+
+	// KeepAlive is how often a client whose stream is held back is sent a
+	// comment, so that nothing on the way takes the connection for dead.
+	// 0 = 10 s.
+	KeepAlive time.Duration
+
 	Observer Observer
 }
 
@@ -63,7 +70,11 @@ type Backend struct {
 type Route struct {
 	Match    string   // a model's name, or a pattern in which * stands for anything
 	Backends []string // names, the first choice first
-	Answers  string   // "pass", or "" for the same: answers are passed through as they come
+
+	// Answers is how they are handed on. "pass", or "": as they come; a break
+	// after the first content is told. "whole": held back until complete, up to
+	// 32 MiB, so that any break is mended elsewhere.
+	Answers string
 }
 
 // check returns every mistake in c, joined.
@@ -78,6 +89,9 @@ func (c *Config) check() error {
 	}
 	if c.MaxBody < 0 {
 		bad("MaxBody: want 0 or more bytes, have %d", c.MaxBody)
+	}
+	if c.KeepAlive < 0 {
+		bad("KeepAlive: want a duration above 0, have %v", c.KeepAlive)
 	}
 	names := map[string]bool{}
 	for i := range c.Backends {
@@ -139,8 +153,8 @@ func (r *Route) problems(backends map[string]bool) (problems []string) {
 	if r.Match == "" {
 		problems = append(problems, `match: want a model's name or a pattern, as "*"`)
 	}
-	if r.Answers != "" && r.Answers != "pass" {
-		problems = append(problems, fmt.Sprintf("answers: want pass, have %q", r.Answers))
+	if r.Answers != "" && r.Answers != answersPass && r.Answers != answersWhole {
+		problems = append(problems, fmt.Sprintf("answers: want pass or whole, have %q", r.Answers))
 	}
 	if len(r.Backends) == 0 {
 		problems = append(problems, "backends: there is none")

@@ -18,9 +18,14 @@ const patience = time.Minute
 func (c *call) exhausted() {
 	failed, absent := c.last(fusebox.Failure), c.last(fusebox.Rejected)
 	if failed == nil && absent != nil && !c.throttled() {
+		c.answeredBy = absent.backend.Name
+		if c.pulse.stop() {
+			c.status, c.outcome = http.StatusOK, "failed"
+			c.w.Write(lateEvent(c.endpoint.format, absent.reply))
+			c.abort()
+		}
 		c.begin(absent.backend, absent.reply.status, absent.reply.header, int64(len(absent.reply.body)))
 		c.w.Write(absent.reply.body)
-		c.answeredBy = absent.backend.Name
 		return
 	}
 	wait, refusing := c.reopens()

@@ -16,6 +16,7 @@ type Gateway struct {
 	routes   []route
 	retry    fusebox.Retry
 	maxBody  int64
+	pulse    time.Duration
 	log      *slog.Logger
 	observer Observer
 }
@@ -23,6 +24,7 @@ type Gateway struct {
 // route is a Route at work.
 type route struct {
 	match    string
+	whole    bool // answers are held back until they are complete
 	backends []*backend
 }
 
@@ -31,13 +33,16 @@ func New(cfg Config) (*Gateway, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{box: cfg.Box, access: newAccess(cfg.Token, cfg.Listen), retry: cfg.Retry, maxBody: cfg.MaxBody,
+	g := &Gateway{box: cfg.Box, access: newAccess(cfg.Token, cfg.Listen), retry: cfg.Retry, maxBody: cfg.MaxBody, pulse: cfg.KeepAlive,
 		log: cfg.Logger, observer: cfg.Observer}
 	if g.retry == (fusebox.Retry{}) {
 		g.retry = fusebox.DefaultRetry()
 	}
 	if g.maxBody == 0 {
 		g.maxBody = defaultMaxBody
+	}
+	if g.pulse == 0 {
+		g.pulse = defaultKeepAlive
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -52,7 +57,7 @@ func New(cfg Config) (*Gateway, error) {
 		byName[b.Name] = made
 	}
 	for _, r := range cfg.Routes {
-		made := route{match: r.Match}
+		made := route{match: r.Match, whole: r.Answers == answersWhole}
 		for _, name := range r.Backends {
 			made.backends = append(made.backends, byName[name])
 		}
@@ -96,20 +101,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // routeFor returns the first route that matches a model and has backends of the
-// dialect, and those.
-func (g *Gateway) routeFor(d Dialect, model string) (pattern string, backends []*backend) {
+// dialect, with those alone. Its backends are empty if there is none.
+func (g *Gateway) routeFor(d Dialect, model string) route {
 	for _, r := range g.routes {
 		if model != "" && !matches(r.match, model) {
 			continue
 		}
-		for _, b := range r.backends {
+		all := r.backends
+		r.backends = nil
+		for _, b := range all {
 			if b.Dialect == d {
-				backends = append(backends, b)
+				r.backends = append(r.backends, b)
 			}
 		}
-		if len(backends) > 0 {
-			return r.match, backends
+		if len(r.backends) > 0 {
+			return r
 		}
 	}
-	return "", nil
+	return route{}
 }

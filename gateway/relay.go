@@ -31,7 +31,11 @@ func (a *attempt) relayWhole(response *http.Response) {
 	defer buffers.Put(pooled)
 	buf, n := *pooled, 0
 	var err error
-	for err == nil && n < maxWhole {
+	most := maxWhole
+	if a.holds() {
+		most = maxHeld
+	}
+	for err == nil && n < most {
 		if n == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
 		}
@@ -45,6 +49,8 @@ func (a *attempt) relayWhole(response *http.Response) {
 		a.finishWhole(&reply{response.StatusCode, response.Header, buf[:n]})
 	case err != nil:
 		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+	case a.holds():
+		a.tooLarge()
 	default:
 		a.passWhole(response, buf, n)
 	}
@@ -97,12 +103,13 @@ func (a *attempt) passWhole(response *http.Response, buf []byte, n int) {
 }
 
 // relayStream passes on a stream of server-sent events. Nothing is sent before
-// the first content, so that until then another backend can take over; after
-// it, only whole events are, so that a break can be told of cleanly.
+// the first content, of a route with whole answers nothing before the end, so
+// that until then another backend can take over; after it, only whole events
+// are, so that a break can be told of cleanly.
 func (a *attempt) relayStream(response *http.Response) {
 	pooled := buffers.Get().(*[]byte)
 	defer buffers.Put(pooled)
-	s := stream{attempt: a, response: response, buf: *pooled,
+	s := stream{attempt: a, response: response, buf: *pooled, held: a.holds(),
 		reading: reading{format: a.endpoint.format, answers: a.peeked.answers}}
 	for s.err == nil {
 		s.fill()
@@ -122,20 +129,28 @@ type stream struct {
 	buf      []byte // [:n] was read and not sent
 	n        int
 	err      error // why nothing more comes
+	held     bool  // nothing is sent before the answer is complete
+	begun    bool  // its content has begun to come
+
+	heard time.Time // when something last came that was more than a comment
+	news  bool      // it did since the last look
 }
 
 // fill reads more.
 func (s *stream) fill() {
+	if s.news { // as of now: what was spent on the client is not the backend's silence
+		s.heard, s.news = time.Now(), false
+	}
 	if s.n == len(s.buf) {
 		s.buf = append(s.buf, make([]byte, len(s.buf))...)
 	}
 	switch {
-	case !s.answered:
+	case !s.begun:
 		s.dog.expectSince(theFirstToken, s.limits.FirstToken, s.started)
 	case s.reading.complete() && s.reading.prompt():
-		s.dog.expect(theNextToken, min(endGrace, s.limits.Idle))
+		s.dog.expectSince(theNextToken, min(endGrace, s.limits.Idle), s.heard)
 	default:
-		s.dog.expect(theNextToken, s.limits.Idle)
+		s.dog.expectSince(theNextToken, s.limits.Idle, s.heard)
 	}
 	var got int
 	got, s.err = s.response.Body.Read(s.buf[s.n:])
@@ -151,13 +166,21 @@ func (s *stream) pass() bool {
 		if !ok {
 			break
 		}
+		s.news = s.news || e.data != nil
 		if !s.take(e, from) {
 			return false
 		}
 	}
-	if s.n-s.events.begin >= maxEvent || !s.answered && s.n >= maxEvent {
-		s.open() // too large to be understood, or to be held back
+	if s.events.begin < s.n && s.buf[s.events.begin] != ':' {
+		s.news = true
+	}
+	if s.n-s.events.begin >= maxEvent || !s.begun && s.n >= maxEvent {
+		s.open() // too large to be understood, or to be a preamble
 		s.events.skip(s.n)
+	}
+	if s.held && s.n >= maxHeld {
+		s.tooLarge()
+		return false
 	}
 	if !s.answered {
 		return true
@@ -173,7 +196,7 @@ func (s *stream) take(e event, from int) bool {
 		s.open()
 	case signEnd:
 		s.conclude()
-		s.open()
+		s.release()
 	case signError:
 		return s.fault(e)
 	case signMalformed:
@@ -183,28 +206,36 @@ func (s *stream) take(e event, from int) bool {
 	return true
 }
 
-// open begins the answer at its first content.
+// open notes the first content, and begins the client's answer with it unless
+// that is held back.
 func (s *stream) open() {
-	if s.answered {
+	if !s.begun {
+		s.begun = true
+		s.firstToken = time.Since(s.started)
+		s.permits.model.Answering()
+	}
+	if s.held || s.answered {
 		return
 	}
-	s.firstToken = time.Since(s.started)
-	s.call.firstToken = time.Since(s.call.began)
 	s.answered = true
-	s.permits.model.Answering()
+	s.call.firstToken = time.Since(s.call.began)
 	s.begin(s.backend, s.response.StatusCode, s.response.Header, -1)
 }
 
-// fault handles an error inside the stream. Before any content it is like an
-// error in place of the stream, unless it is the client's to know; after it,
-// the client is told by the backend's own event.
+// release lets go of an answer that was held back.
+func (s *stream) release() {
+	s.held = false
+	s.open()
+}
+
+// fault handles an error inside the stream. Before the client has any content
+// it is like an error in place of the stream, unless it is the client's to know;
+// after it, the client is told by the backend's own event.
 func (s *stream) fault(e event) bool {
 	s.judge(0, s.response.Header, e.data)
-	if s.answered {
-		s.flush(s.events.begin)
-		s.broken = true
-	} else if s.isClients() {
-		s.open()
+	if s.answered || s.isClients() {
+		s.broken = s.begun
+		s.release()
 		s.flush(s.events.begin)
 	}
 	return false
@@ -218,7 +249,7 @@ func (s *stream) finish() {
 	}
 	switch v := judgeError(s.ctx, s.r.Context(), s.err, true); {
 	case s.reading.complete() && s.isEnd(v):
-		s.open()
+		s.release()
 		s.flush(s.events.begin)
 	case s.err == io.EOF:
 		s.fail(failure(fusebox.ClassStream, 0, errors.New("the stream ended before its answer was complete")), from)

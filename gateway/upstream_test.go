@@ -38,6 +38,7 @@ type seen struct {
 	path   string
 	header http.Header
 	body   string
+	at     time.Time
 }
 
 func newUpstream(t testing.TB, name string, behave http.HandlerFunc) *upstream {
@@ -46,7 +47,7 @@ func newUpstream(t testing.TB, name string, behave http.HandlerFunc) *upstream {
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		u.mu.Lock()
-		u.calls = append(u.calls, seen{r.URL.RequestURI(), r.Header.Clone(), string(body)})
+		u.calls = append(u.calls, seen{r.URL.RequestURI(), r.Header.Clone(), string(body), time.Now()})
 		now := u.behave
 		u.mu.Unlock()
 		now(w, r.WithContext(context.WithValue(r.Context(), bodyKey{}, string(body))))
@@ -69,6 +70,16 @@ func (u *upstream) hits() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.calls)
+}
+
+// times are when the upstream was asked.
+func (u *upstream) times() (at []time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.calls {
+		at = append(at, c.at)
+	}
+	return at
 }
 
 func (u *upstream) last() seen {
@@ -154,11 +165,18 @@ func lastBody(r *http.Request) string { return r.Context().Value(bodyKey{}).(str
 
 type bodyKey struct{}
 
+// modelOf is the model that a request asks for.
+func modelOf(r *http.Request) string {
+	var asked struct{ Model string }
+	json.Unmarshal([]byte(lastBody(r)), &asked)
+	return asked.Model
+}
+
 // chatStream streams text, a word an event, and then does what the steps say.
 func chatStream(text string, steps ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := begin(w)
-		s.send(`data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)
+		s.send(fmt.Sprintf(`data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`, modelOf(r)))
 		for word := range strings.FieldsSeq(text) {
 			s.send(fmt.Sprintf(`data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"%s "},"finish_reason":null}]}`, word))
 		}
@@ -226,7 +244,7 @@ var messageEnd = []string{
 func messageStream(text string, steps ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := begin(w)
-		s.send("event: message_start\n" + `data: {"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}`)
+		s.send("event: message_start\n" + fmt.Sprintf(`data: {"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":%q,"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}`, modelOf(r)))
 		s.send("event: content_block_start\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
 		s.send("event: ping\n" + `data: {"type":"ping"}`)
 		for word := range strings.FieldsSeq(text) {
@@ -316,6 +334,8 @@ type answer struct {
 	header http.Header
 	body   string
 	err    error // of reading the body
+
+	trailer http.Header
 }
 
 const (
@@ -352,7 +372,7 @@ func (f *front) send(t testing.TB, ctx context.Context, method, path, body strin
 	}
 	defer response.Body.Close()
 	got, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(got), err}
+	return answer{response.StatusCode, response.Header, string(got), err, response.Trailer}
 }
 
 // text is the content of a chat's answer, streamed or not.
