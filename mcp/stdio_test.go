@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -371,6 +372,9 @@ func runs(pid int) bool {
 // The server waits in no child of its own: a shell heeds a signal only when its
 // child has ended, which may be too late.
 func TestASignalReachesTheServer(t *testing.T) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, os.Interrupt) // else the server ignores it where these tests were started to
+	defer signal.Stop(heard)
 	k := talkTo(t, options{}, "sh", "-c", `trap 'echo "{\"heard\":\"INT\"}"; exit 0' INT; echo ready; while :; do read x; done`)
 	k.want("ready")
 	k.signals <- syscall.SIGINT

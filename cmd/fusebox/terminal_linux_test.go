@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +40,9 @@ func terminal(t *testing.T) (person, programs *os.File) {
 // typed, and ctrl-C ends it, which is no evidence against the agent; it was
 // taken for a crash where the agent's end was seen before the signal.
 func TestRunKeepsTheTerminal(t *testing.T) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, os.Interrupt) // else the agent ignores it where these tests were started to
+	defer signal.Stop(heard)
 	p := newPlace(t)
 	person, programs := terminal(t)
 	const agent = `test -t 0 && test -t 1 && test -t 2 && echo on a terminal; read word; echo "read $word"; exec sleep 60`
