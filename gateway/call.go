@@ -25,6 +25,7 @@ type call struct {
 	body     []byte
 	peeked   peeked
 	began    time.Time
+	run      string // which run it belongs to; "" = none
 
 	route     route    // with the backends that speak the dialect
 	pulse     *pulse   // while a stream is held back; nil = none is
@@ -252,7 +253,7 @@ func (c *call) spend(t trial, p permits, model string) (trial, bool) {
 			break
 		}
 	}
-	t.verdict.result.Attempts = attempts
+	t.verdict.result.Attempts, t.verdict.result.Run = attempts, c.run
 	p.settle(t.verdict)
 	if answered {
 		c.answeredBy, c.circuit = t.backend.Name, p.circuit.Name()

@@ -97,6 +97,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(err)
 		return
 	}
+	if stuck := c.stuckRun(); stuck != nil {
+		c.refuse(stuck)
+		return
+	}
 	c.serve()
 }
 
