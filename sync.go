@@ -410,18 +410,18 @@ func (y *syncer) probe(ctx context.Context, c *Circuit, request Event) (Permit, 
 	case <-ctx.Done():
 	}
 	t := y.box.now()
-	c = c.lock()
+	now := c.lock() // the one that took its place, if it was evicted
 	defer y.box.deliver()
-	defer c.mu.Unlock()
+	defer now.mu.Unlock()
 	waiting = false
 	if err != nil { // the store is out of reach: this process probes for itself
-		c.fold(t, true, request)
+		now.fold(t, true, request)
 	}
-	if c.d != nil && c.d.state.HasLease(request.Lease) {
-		c.d.grant, c.d.unused = "", 0
-		return c.permit(t, request.Lease, true), nil
+	if now.d != nil && now.d.state.HasLease(request.Lease) {
+		now.d.grant, now.d.unused = "", 0
+		return now.permit(t, request.Lease, true), nil
 	}
-	p, refusal := c.refuse(c.known(), t, true)
+	p, refusal := now.refuse(now.known(), t, true)
 	return p, refusal
 }
 
