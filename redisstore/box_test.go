@@ -29,7 +29,7 @@ func coolDown(d time.Duration) fusebox.Policy {
 	return p
 }
 
-func openStore(t *testing.T, url string) *Store {
+func openStore(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := Open(Config{URL: url, Heartbeat: 100 * time.Millisecond})
 	if err != nil {

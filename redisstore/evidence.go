@@ -114,6 +114,6 @@ func (s *Store) entries(ctx context.Context, key, from string) ([]rueidis.XRange
 		if !passes(err) || ctx.Err() != nil {
 			return nil, errors.Join(ctx.Err(), err)
 		}
-		pause(ctx, tries)
+		pause(ctx, away, awayMax, tries)
 	}
 }

@@ -176,7 +176,7 @@ func TestCluster(t *testing.T) {
 // startSentinel starts a sentinel with that configuration.
 func startSentinel(t *testing.T, file string) *server {
 	t.Helper()
-	s := &server{T: t, port: freePort(t)}
+	s := &server{TB: t, port: freePort(t)}
 	s.launch(file, "--sentinel", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", t.TempDir())
 	t.Cleanup(s.kill)
 	return s

@@ -139,10 +139,16 @@ func passes(err error) bool {
 	return false
 }
 
-// pause waits before the next try: 1 to 64 ms, longer each time, and not in step
+// How long to wait before the next try, at first and at most.
+const (
+	folding, foldingMax = 250 * time.Microsecond, 4 * time.Millisecond // for somebody else to fold
+	away, awayMax       = time.Millisecond, 64 * time.Millisecond      // for the server
+)
+
+// pause waits before the next try: twice as long each time, and not in step
 // with others.
-func pause(ctx context.Context, tries int) {
-	wait := time.Millisecond << min(tries, 6)
+func pause(ctx context.Context, first, most time.Duration, tries int) {
+	wait := min(first<<min(tries, 10), most)
 	timer := time.NewTimer(wait/2 + rand.N(wait))
 	defer timer.Stop()
 	select {

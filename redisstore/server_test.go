@@ -19,7 +19,7 @@ import (
 
 // server is a redis-server of the test's own, on a free port of this machine.
 type server struct {
-	*testing.T
+	testing.TB
 	port    int
 	options []string
 	command *exec.Cmd
@@ -27,19 +27,19 @@ type server struct {
 }
 
 // startServer starts a server without persistence, which ends with the test.
-func startServer(t *testing.T, options ...string) *server {
+func startServer(t testing.TB, options ...string) *server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatalf("%v: scripts/install-test-deps.sh installs it", err)
 	}
-	s := &server{T: t, port: freePort(t), options: options}
+	s := &server{TB: t, port: freePort(t), options: options}
 	s.start()
 	t.Cleanup(func() { s.kill() })
 	return s
 }
 
 // freePort returns a port that nobody listens on.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -108,11 +108,11 @@ func (s *server) do(command ...string) rueidis.RedisResult {
 
 func (s *server) eventually(what string, true func() bool) {
 	s.Helper()
-	eventually(s.T, what, true)
+	eventually(s.TB, what, true)
 }
 
 // eventually waits until something is true, for a long time if need be.
-func eventually(t *testing.T, what string, true func() bool) {
+func eventually(t testing.TB, what string, true func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

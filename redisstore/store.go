@@ -133,12 +133,16 @@ func (s *Store) apply(ctx context.Context, name string, p fusebox.Policy, events
 			return state, nil
 		case err != nil && !passes(err):
 			return state, err
-		case err != nil && ctx.Err() == nil:
-			failed = err
+		case err != nil:
+			if ctx.Err() == nil {
+				failed = err
+			}
+			pause(ctx, away, awayMax, tries)
+		default:
+			pause(ctx, folding, foldingMax, tries)
 		}
-		pause(ctx, tries)
 	}
-	return state, fmt.Errorf("%w: %w", ctx.Err(), failed)
+	return state, fmt.Errorf("%w (%w)", failed, ctx.Err())
 }
 
 // now is the server's time.

@@ -101,7 +101,7 @@ func (w *watcher) listen(ctx context.Context) {
 				}
 			})
 		}
-		pause(ctx, 6)
+		pause(ctx, awayMax, awayMax, 0)
 	}
 }
 

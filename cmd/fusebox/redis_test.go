@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -47,6 +49,7 @@ func redisServer(t *testing.T) (host string, kill func()) {
 // Several machines report to one Redis, and all see one circuit. A store that is
 // gone is said within two seconds, without its password.
 func TestFleetStore(t *testing.T) {
+	t.Parallel()
 	host, kill := redisServer(t)
 	url := fmt.Sprintf("redis://default:hunter2@%s/3?prefix=team:", host)
 	for i := range 5 {
@@ -64,5 +67,58 @@ func TestFleetStore(t *testing.T) {
 	got := p.run("record", "--circuit", "model/a", "--outcome", "failure")
 	if got.code != 1 || !strings.Contains(got.stderr, "not recorded") || !strings.Contains(got.stderr, "connection refused") || strings.Contains(got.stderr, "hunter2") {
 		t.Errorf("exit code %d, said %q", got.code, got.stderr)
+	}
+}
+
+// The worker fleet's example, as it ships: what one replica sees stops the
+// others, which have made no call yet, and go on when the store is gone.
+func TestWorkerFleetExample(t *testing.T) {
+	t.Parallel()
+	host, kill := redisServer(t)
+	u := newUpstream(t)
+	example, err := os.ReadFile("../../examples/worker-fleet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("redis://127.0.0.1:6379/0", "redis://"+host+"/0", "https://api.example.com", u.URL).Replace(string(example))
+	var fleet []*serving
+	for range 3 {
+		p := newPlace(t)
+		p.env = append(p.env, "PROVIDER_API_KEY=sk-not-secret")
+		p.write("fusebox.yaml", text)
+		fleet = append(fleet, p.up())
+	}
+	for i, s := range fleet {
+		if a := s.ask("large"); a.status != http.StatusOK {
+			t.Fatalf("replica %d answered %d %s", i, a.status, a.body)
+		}
+	}
+	u.do(answerBusy)
+	for range 5 { // three in a row; five where the others' successes come in between
+		fleet[0].ask("large")
+	}
+	for i, s := range fleet {
+		eventually(t, fmt.Sprintf("replica %d has heard", i), func() bool {
+			return s.circuits().find("model/provider/large").Phase == "open"
+		})
+	}
+	calls := u.count()
+	for i, s := range fleet {
+		if a := s.ask("large"); a.status != http.StatusServiceUnavailable {
+			t.Errorf("replica %d answered %d %s", i, a.status, a.body)
+		}
+	}
+	if got := u.count(); got != calls {
+		t.Errorf("%d more calls reached the provider", got-calls)
+	}
+	kill()
+	u.do(nil)
+	for i, s := range fleet {
+		if a := s.ask("large"); a.status != http.StatusServiceUnavailable {
+			t.Errorf("without the store replica %d answered %d: what was open must stay open", i, a.status)
+		}
+		if a := s.ask("small"); a.status != http.StatusOK {
+			t.Errorf("without the store replica %d answered %d for another model", i, a.status)
+		}
 	}
 }
