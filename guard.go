@@ -39,6 +39,10 @@ func (c *Circuit) guarded() *guarded {
 	return c.guard.Load()
 }
 
+// PerAttempt reports whether each attempt of a call asks the circuit and
+// reports to it, see [Guard]: for fronts that make attempts of their own.
+func (c *Circuit) PerAttempt() bool { return c.guarded().PerAttempt }
+
 // Call is the whole guard around f, one call of a run. The order is the
 // control:
 //

@@ -157,9 +157,7 @@ func (a *attempt) isClients() bool {
 // conclude reports the verdict before the client has all of its answer: what
 // it asks next must find the circuit as this answer leaves it.
 func (a *attempt) conclude() {
-	v := a.verdict
-	v.result.Attempts = a.number
-	a.permits.settle(v)
+	a.settle(a.permits, a.verdict, a.number)
 }
 
 // answer gives the client a complete answer.

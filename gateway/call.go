@@ -249,12 +249,11 @@ func (c *call) spend(t trial, p permits, model string) (trial, bool) {
 		a.make()
 		t.verdict, t.reply, answered, broken = a.verdict, a.reply, a.answered, a.broken
 		c.tell(&a, p.circuit.Name())
-		if answered || !c.mayRepeat(&a, &p, attempts) {
+		if answered || !c.mayRepeat(&a, &p, attempts) || !c.mayGoOn(&t, &p) {
 			break
 		}
 	}
-	t.verdict.result.Attempts, t.verdict.result.Run = attempts, c.run
-	p.settle(t.verdict)
+	c.settle(&p, t.verdict, attempts)
 	if answered {
 		c.answeredBy, c.circuit = t.backend.Name, p.circuit.Name()
 	} else {
@@ -289,6 +288,31 @@ func (c *call) mayRepeat(a *attempt, p *permits, attempts int) bool {
 		return false
 	}
 	return true
+}
+
+// mayGoOn reports the attempt that failed, where each counts by itself, and asks
+// the circuits for the next one.
+func (c *call) mayGoOn(t *trial, p *permits) bool {
+	if !p.circuit.PerAttempt() {
+		return true
+	}
+	c.settle(p, t.verdict, 1)
+	next, err := t.backend.admit(c.r.Context(), p.circuit)
+	if err != nil {
+		t.backend.allowance.GiveBack(time.Now())
+		return false
+	}
+	*p = next
+	return true
+}
+
+// settle gives permits back with what so many attempts showed.
+func (c *call) settle(p *permits, v verdict, attempts int) {
+	if p.circuit.PerAttempt() {
+		attempts = 1
+	}
+	v.result.Attempts, v.result.Run = attempts, c.run
+	p.settle(v)
 }
 
 // sleep waits, and reports whether the client is still there.

@@ -53,6 +53,33 @@ func TestS03S05_OneFailureIsMendedOnTheSameBackend(t *testing.T) {
 	}
 }
 
+// "unit: attempt" was read, and the gateway counted visits all the same.
+func TestAttemptsCountByThemselvesWhereTheyAreTheUnit(t *testing.T) {
+	a, b := newUpstream(t, "a", status(500, tooBusy)), newUpstream(t, "b", chats("from b"))
+	retry := quick
+	retry.Attempts = 5
+	f := newFrontOn(t, fusebox.Config{Policy: trips(3, time.Hour), Guard: func(string) fusebox.Guard { return fusebox.Guard{PerAttempt: true} }},
+		gateway.Config{Backends: []gateway.Backend{a.backend(), b.backend()}, Retry: retry})
+	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
+	if s := f.status(t, "model/a/m"); s.Phase != fusebox.Open || s.Failures != 3 || a.hits() != 3 {
+		t.Errorf("%v with %d failures after %d attempts, want it open at the third", s.Phase, s.Failures, a.hits())
+	}
+
+	healing, c := newUpstream(t, "a", once(status(500, tooBusy), chats("from a"))), make(chan fusebox.Event, 10)
+	f = newFrontOn(t, fusebox.Config{Policy: trips(3, time.Hour), Guard: func(string) fusebox.Guard { return fusebox.Guard{PerAttempt: true} }},
+		gateway.Config{Backends: []gateway.Backend{healing.backend()}, Retry: retry})
+	defer f.box.OnEvidence(func(e fusebox.Event) { c <- e })()
+	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from a", "a", "ok")
+	if err := f.box.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []fusebox.Outcome{fusebox.Failure, fusebox.Success} {
+		if e := receive(t, "the evidence of an attempt", c); e.Outcome != want || e.Attempts > 1 {
+			t.Errorf("%v of %d attempts, want %v of one", e.Outcome, e.Attempts, want)
+		}
+	}
+}
+
 func TestS06_WhoIsSilentIsNotAskedAgain(t *testing.T) {
 	a, b := newUpstream(t, "a", nil), newUpstream(t, "b", chats("from b"))
 	a.does(a.hang)

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,12 +52,12 @@ func TestEvidenceNamesTheRun(t *testing.T) {
 	f := newFront(t, trips(5, time.Hour), gateway.Config{Backends: []gateway.Backend{a.backend()}})
 	runs := make(chan string, 10)
 	defer f.box.OnEvidence(func(e fusebox.Event) {
-		if e.Kind == fusebox.KindEvidence && e.Outcome == fusebox.Failure {
-			runs <- e.Run
+		if e.Kind == fusebox.KindEvidence {
+			runs <- fmt.Sprint(e.Outcome, " of ", e.Run)
 		}
 	})()
 	f.post(t, "/v1/chat/completions", plainChat, "Fusebox-Run", "job-7")
-	if got := receive(t, "the evidence", runs); got != "job-7" {
-		t.Errorf("evidence of run %q, want job-7", got)
+	if got := receive(t, "the evidence", runs); got != "failure of job-7" {
+		t.Errorf("evidence: %s", got)
 	}
 }

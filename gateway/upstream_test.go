@@ -269,7 +269,13 @@ type front struct {
 // newFront serves a gateway. Retries are off unless the config says otherwise.
 func newFront(t testing.TB, policy func(string) fusebox.Policy, cfg gateway.Config) *front {
 	t.Helper()
-	box, err := fusebox.New(fusebox.Config{Policy: policy})
+	return newFrontOn(t, fusebox.Config{Policy: policy}, cfg)
+}
+
+// newFrontOn serves a gateway on a box of its own.
+func newFrontOn(t testing.TB, boxed fusebox.Config, cfg gateway.Config) *front {
+	t.Helper()
+	box, err := fusebox.New(boxed)
 	if err != nil {
 		t.Fatal(err)
 	}
