@@ -354,6 +354,11 @@ func TestMetricsShowWhatOtherProcessesOpened(t *testing.T) {
 	if got, ok := samples[`fusebox_circuit_state{circuit="run/job",phase="open"}`]; ok {
 		t.Errorf("a run is no label, have %s", got)
 	}
+	for outcome, want := range map[string]string{"complete": "0", "degraded": "0", "failed": "1"} {
+		if got := samples[`fusebox_runs_known{outcome="`+outcome+`"}`]; got != want {
+			t.Errorf("%s runs: have %q, want %s", outcome, got, want)
+		}
+	}
 }
 
 // brokenStore fails every call.

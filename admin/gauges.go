@@ -20,6 +20,7 @@ var (
 	throttleDesc = describe("circuit_throttled", "Circuits that must not be called before some time.", "circuit")
 	failuresDesc = describe("circuit_failures", "Failures that count now, or those that opened the circuit; the most of any that share the label.", "circuit")
 	latencyDesc  = describe("circuit_latency_seconds", "Moving average of the calls that answered; the longest of any that share the label.", "circuit")
+	runsDesc     = describe("runs_known", "Runs that the store knows of, by how they have gone so far, in whichever process; failed ones are stuck.", "outcome")
 	storeDesc    = describe("store_up", "Whether the store answers; without one, and while it does not, circuits are local.")
 )
 
@@ -29,7 +30,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{phaseDesc, healthDesc, heldDesc, throttleDesc, failuresDesc, latencyDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{phaseDesc, healthDesc, heldDesc, throttleDesc, failuresDesc, latencyDesc, runsDesc, storeDesc} {
 		out <- d
 	}
 }
@@ -48,8 +49,9 @@ type tally struct {
 func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := g.m.h.patience(context.Background())
 	defer cancel()
+	report := g.m.h.report(ctx)
 	byLabel := map[string]*tally{}
-	for _, s := range g.m.h.report(ctx).Circuits {
+	for _, s := range report.Circuits {
 		label := g.m.names.of(s.Circuit)
 		if byLabel[label] == nil {
 			byLabel[label] = &tally{}
@@ -72,6 +74,13 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		if t.latency > 0 {
 			gauge(latencyDesc, t.latency, label)
 		}
+	}
+	runs := map[fusebox.RunOutcome]int{fusebox.RunComplete: 0, fusebox.RunDegraded: 0, fusebox.RunFailed: 0}
+	for _, r := range report.Runs {
+		runs[r.Outcome]++
+	}
+	for outcome, n := range runs {
+		gauge(runsDesc, float64(n), string(outcome))
 	}
 	if g.m.h.cfg.Store != nil {
 		gauge(storeDesc, truth(!g.m.h.local.Load()))
