@@ -132,6 +132,7 @@ type Route struct {
 	Match    string   // a model's name, or a pattern
 	Backends []string // names of Backends, most wanted first
 	Answers  Answers
+	NextOn   []string // codes of errors, in lower case, that go on to the next backend; nil = not said
 }
 
 // MCP lists the tool servers that are guarded.

@@ -36,7 +36,7 @@ backends:
   local:  {url: "http://127.0.0.1:11434/v1", dialect: openai, models: {"*": llama3.2}, timeouts: {connect: 2s, headers: 60s, first_token: 60s, idle: 20s, total: 10m}}
   paid:   {url: "https://api.example.com/v1", dialect: openai, key: {env: PAID_API_KEY}}   # key: client passes the client's own
 routes:
-  - {match: "*", backends: [local, paid], answers: pass}
+  - {match: "*", backends: [local, paid], answers: pass, next_on: [context_length_exceeded, Content_Filter]}
 mcp:
   servers: {crm: {command: [node, crm.js]}, search: {url: "http://127.0.0.1:9000/mcp", listen: 127.0.0.1:4050}}
 `
@@ -83,7 +83,7 @@ func TestTheWholeFileIsRead(t *testing.T) {
 				Timeouts: Timeouts{2 * time.Second, time.Minute, time.Minute, 20 * time.Second, 10 * time.Minute}},
 			{Name: "paid", URL: "https://api.example.com/v1", Dialect: OpenAI, Key: Secret{Env: "PAID_API_KEY"}},
 		}},
-		{"routes", c.Routes, []Route{{"*", []string{"local", "paid"}, AnswersPass}}},
+		{"routes", c.Routes, []Route{{"*", []string{"local", "paid"}, AnswersPass, []string{"context_length_exceeded", "content_filter"}}}},
 		{"servers", c.MCP.Servers, []Server{
 			{Name: "crm", Command: []string{"node", "crm.js"}},
 			{Name: "search", URL: "http://127.0.0.1:9000/mcp", Listener: Listener{Listen: "127.0.0.1:4050"}},

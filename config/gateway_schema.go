@@ -158,6 +158,12 @@ func (d *decoder) routes(n *node, c *Config, root *node) {
 			"answers": func(n *node) {
 				set((*string)(&r.Answers), d.choice(n, string(AnswersPass), string(AnswersWhole), string(AnswersSplice)))
 			},
+			"next_on": func(n *node) {
+				r.NextOn = []string{}
+				for _, code := range d.texts(n, "code of an error, as in [context_length_exceeded]") {
+					r.NextOn = append(r.NextOn, strings.ToLower(code))
+				}
+			},
 		})
 		if item.kind == mapping || item.kind == null {
 			d.required(item, present, "match", `say which models it serves: match: "*"`)

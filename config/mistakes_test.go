@@ -70,6 +70,7 @@ var mistakes = []struct{ name, text, at, message string }{
 	{"backend twice in a route", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: '*', backends: [x, x]}]", "2:37", "each backend once"},
 	{"route without match", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{backends: [x]}]", "2:10", "want the key match"},
 	{"answers", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], answers: hold}]", "2:45", "pass or whole or splice"},
+	{"next_on that is no list", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], next_on: y}]", "2:45", "want a list of code"},
 	{"bad URL", "backends: {x: {url: 'http://a b/', dialect: openai}}", "1:21", "want a URL"},
 	{"URL without scheme", "backends: {x: {url: 'localhost:11434/v1', dialect: openai}}", "1:21", "begins with http:// or https://"},
 	{"URL without host", "backends: {x: {url: 'http:///v1', dialect: openai}}", "1:21", "with a host"},

@@ -94,20 +94,9 @@ func (a *attempt) request() *http.Request {
 	return r.WithContext(a.ctx)
 }
 
-// repeatable reports whether the same backend may be asked again at once: not
-// one that kept the client waiting until a limit, nor one that said when.
+// repeatable reports whether the same backend may be asked again at once.
 func (a *attempt) repeatable() bool {
-	r := &a.verdict.result
-	if r.Outcome != fusebox.Failure || !r.NotBefore.IsZero() || a.broken {
-		return false
-	}
-	switch r.Class {
-	case fusebox.ClassConnect:
-		return true
-	case fusebox.ClassReset, fusebox.ClassServer, fusebox.ClassOverloaded, fusebox.ClassStream:
-		return a.endpoint.harmless(a.r.Method)
-	}
-	return false
+	return !a.broken && a.verdict.repeatable() && (a.verdict.untouched() || a.endpoint.harmless(a.r.Method))
 }
 
 // readError judges an answer that is an error. What the client did wrong is
@@ -136,6 +125,9 @@ func (a *attempt) judgeReply(r *reply) {
 func (a *attempt) judge(status int, h http.Header, body []byte) {
 	now := time.Now()
 	a.verdict = judge(status, h, body, now)
+	if a.verdict.result.Outcome == fusebox.Rejected && a.verdict.isNamed(a.route.nextOn) {
+		a.verdict.next = true
+	}
 	if !a.backend.ClientKey {
 		return
 	}
@@ -151,7 +143,7 @@ func (a *attempt) judge(status int, h http.Header, body []byte) {
 // isClients reports whether the error is the client's to know: no other backend
 // would answer better.
 func (a *attempt) isClients() bool {
-	return a.verdict.result.Outcome == fusebox.Rejected && !a.verdict.absent
+	return a.verdict.result.Outcome == fusebox.Rejected && !a.verdict.next
 }
 
 // conclude reports the verdict before the client has all of its answer: what

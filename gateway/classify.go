@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +24,10 @@ const quotaBench = time.Hour
 type verdict struct {
 	result fusebox.Result
 	owner  owner
-	absent bool // the backend does not have this model: another may
-	status int  // of the backend's answer; 0 = none
+	next   bool     // it was refused, but another backend may answer: the model is not here, or the route says so
+	final  bool     // the backend asks not to be asked again
+	status int      // of the backend's answer; 0 = none
+	codes  []string // by which it named the error, in lower case
 }
 
 // failure is the verdict on an attempt that failed.
@@ -49,6 +53,34 @@ func (v *verdict) untouched() bool {
 		return r.Class == fusebox.ClassConnect || r.Class == fusebox.ClassAuth
 	}
 }
+
+// repeatable reports whether the same backend may well answer if it is asked
+// again at once: not one that kept the client waiting until a limit, nor one
+// that said when, or never.
+func (v *verdict) repeatable() bool {
+	r := &v.result
+	if r.Outcome != fusebox.Failure || !r.NotBefore.IsZero() || v.final {
+		return false
+	}
+	switch r.Class {
+	case fusebox.ClassConnect, fusebox.ClassReset, fusebox.ClassServer, fusebox.ClassOverloaded, fusebox.ClassStream:
+		return true
+	}
+	return false
+}
+
+// isNamed reports whether the error goes by one of some codes.
+func (v *verdict) isNamed(codes []string) bool {
+	return slices.ContainsFunc(v.codes, func(code string) bool { return slices.Contains(codes, code) })
+}
+
+// contextTooLong is the code of a request that is too long for the model, also
+// where the backend has none for it.
+const contextTooLong = "context_length_exceeded"
+
+// saysTooLong are pieces of what backends say that have no code for a context
+// that is too long: Anthropic; llama.cpp; vLLM, OpenRouter and others; Gemini.
+var saysTooLong = []string{"prompt is too long", "exceeds the available context size", "maximum context length", "exceeds the maximum number of tokens"}
 
 // meaning is what an error code says, whatever the status beside it.
 type meaning uint8
@@ -103,6 +135,8 @@ type fault struct {
 	meaning meaning
 	status  int    // a status named inside the error, as OpenRouter does under HTTP 200
 	text    string // what it said
+	codes   []string
+	delay   time.Duration // how long it wants to be left alone, as Gemini says in the body
 }
 
 // readFault finds the error in a body or an event: {"error":{…}}, {"error":"…"},
@@ -126,6 +160,13 @@ func readFault(body []byte) fault {
 
 func readErrorObject(object []byte) (f fault) {
 	var code, kind meaning
+	name := func(value []byte) meaning {
+		word := strings.ToLower(string(plain(value)))
+		if word != "" {
+			f.codes = append(f.codes, word)
+		}
+		return meanings[word]
+	}
 	for m := (members{b: object}); ; {
 		key, value, ok := m.next()
 		if !ok {
@@ -136,17 +177,22 @@ func readErrorObject(object []byte) (f fault) {
 			f.text = string(plain(value))
 		case "code":
 			if f.status = integer(value, 0); f.status == 0 {
-				code = meaningOf(plain(value))
+				code = name(value)
 			}
 		case "type", "status":
-			if means := meaningOf(plain(value)); means != meansNothing {
+			if means := name(value); means != meansNothing {
 				kind = means
 			}
 		case "details":
-			if means := readDetails(value); means != meansNothing {
-				code = means
+			for reason := range f.details(value) {
+				if means := name(reason); means != meansNothing {
+					code = means
+				}
 			}
 		}
+	}
+	if slices.ContainsFunc(saysTooLong, func(piece string) bool { return strings.Contains(f.text, piece) }) {
+		f.codes = append(f.codes, contextTooLong)
 	}
 	if f.meaning = code; code == meansNothing {
 		f.meaning = kind
@@ -157,23 +203,28 @@ func readErrorObject(object []byte) (f fault) {
 	return f
 }
 
-// readDetails reads Anthropic's details.error_code and Gemini's details[].reason.
-func readDetails(value []byte) meaning {
-	if len(value) > 0 && value[0] == '{' {
-		return meaningOf(plain(member(value, "error_code")))
-	}
-	for e := (elements{members{b: value}}); ; {
-		detail, ok := e.next()
-		if !ok {
-			return meansNothing
+// details yields the codes in Anthropic's details.error_code and in Gemini's
+// details[].reason, and notes the time in Gemini's details[].retryDelay.
+func (f *fault) details(value []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if len(value) > 0 && value[0] == '{' {
+			yield(member(value, "error_code"))
+			return
 		}
-		if means := meaningOf(plain(member(detail, "reason"))); means != meansNothing {
-			return means
+		for e := (elements{members{b: value}}); ; {
+			detail, ok := e.next()
+			if !ok {
+				return
+			}
+			if d, err := time.ParseDuration(string(plain(member(detail, "retryDelay")))); err == nil {
+				f.delay = d
+			}
+			if !yield(member(detail, "reason")) {
+				return
+			}
 		}
 	}
 }
-
-func meaningOf(code []byte) meaning { return meanings[strings.ToLower(string(code))] }
 
 // judge says what an answer that is an error means. status is 0 for an error
 // inside a stream that began well.
@@ -186,13 +237,13 @@ func judge(status int, h http.Header, body []byte, now time.Time) verdict {
 	if means == meansNothing || means == meansServer && status >= 400 && status < 500 { // Ollama: api_error, of a model that is not there
 		means = meaningOfStatus(status)
 	}
-	v := verdict{status: status}
+	v := verdict{status: status, codes: f.codes, final: h.Get("X-Should-Retry") == "false"}
 	v.result.Err = answerError(status, f.text)
 	switch means {
 	case meansRejected:
 		v.result.Outcome = fusebox.Rejected
 	case meansAbsent:
-		v.result.Outcome, v.absent = fusebox.Rejected, true
+		v.result.Outcome, v.next = fusebox.Rejected, true
 	case meansAuth:
 		v.result.Outcome, v.result.Class, v.owner = fusebox.Failure, fusebox.ClassAuth, ofCredential
 	case meansForbidden:
@@ -207,6 +258,9 @@ func judge(status int, h http.Header, body []byte, now time.Time) verdict {
 		v.result.Outcome = fusebox.Throttled
 		if v.result.NotBefore = retryAfter(h, now); v.result.NotBefore.IsZero() {
 			v.result.NotBefore = spentLimit(h, now)
+		}
+		if v.result.NotBefore.IsZero() && f.delay > 0 {
+			v.result.NotBefore = capped(now.Add(f.delay), now)
 		}
 	default:
 		v.result.Outcome, v.result.Class = fusebox.Failure, classOf(means)

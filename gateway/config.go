@@ -75,6 +75,24 @@ type Route struct {
 	// after the first content is told. "whole": held back until complete, up to
 	// 32 MiB, so that any break is mended elsewhere.
 	Answers string
+
+	// NextOn are the codes of errors that are the request's own fault and that
+	// another backend may yet not mind: it is asked next. nil stands for
+	// context_length_exceeded, which is understood also where a backend has no
+	// code for it.
+	NextOn []string
+}
+
+// routes returns the configured routes, or one over all backends.
+func (c *Config) routes() []Route {
+	if len(c.Routes) > 0 {
+		return c.Routes
+	}
+	all := Route{Match: "*"}
+	for i := range c.Backends {
+		all.Backends = append(all.Backends, c.Backends[i].Name)
+	}
+	return []Route{all}
 }
 
 // check returns every mistake in c, joined.
@@ -155,6 +173,11 @@ func (r *Route) problems(backends map[string]bool) (problems []string) {
 	}
 	if r.Answers != "" && r.Answers != answersPass && r.Answers != answersWhole {
 		problems = append(problems, fmt.Sprintf("answers: want pass or whole, have %q", r.Answers))
+	}
+	for _, code := range r.NextOn {
+		if code == "" || code != strings.ToLower(code) {
+			problems = append(problems, fmt.Sprintf("next_on: want codes in lower case, have %q", code))
+		}
 	}
 	if len(r.Backends) == 0 {
 		problems = append(problems, "backends: there is none")

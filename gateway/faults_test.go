@@ -265,6 +265,24 @@ func TestS11_AnAnswerWithoutItsEndMarkerIsFinishedPromptly(t *testing.T) {
 	})
 }
 
+func TestS12_AContextThatIsTooLongIsAskedOnceOfEach(t *testing.T) {
+	everyWay(t, gateway.Config{}, gateway.Timeouts{}, trips(1, time.Hour), func(t *testing.T, f *fault) {
+		f.a.does(status(400, f.tooLong))
+		f.isWhole(t, f.ask(t), "b", "from b")
+		f.asked(t, 1, 1)
+		f.b.does(status(400, f.tooLong))
+		if got := f.ask(t); got.status != 400 || got.body != f.tooLong {
+			t.Fatalf("want the provider's reason, have %d: %s", got.status, got.body)
+		}
+		f.asked(t, 2, 2)
+		for _, circuit := range []string{"model/a/m", "model/b/m-of-b"} {
+			if s := f.status(t, circuit); s.Failures != 0 || s.Phase != fusebox.Closed {
+				t.Fatalf("%s is %v with %d failures", circuit, s.Phase, s.Failures)
+			}
+		}
+	})
+}
+
 func TestS13_AFilteredAnswerIsAskedForOnce(t *testing.T) {
 	everyWay(t, gateway.Config{}, gateway.Timeouts{}, nil, func(t *testing.T, f *fault) {
 		f.a.does(status(400, f.filtered))

@@ -24,7 +24,8 @@ type Gateway struct {
 // route is a Route at work.
 type route struct {
 	match    string
-	whole    bool // answers are held back until they are complete
+	whole    bool     // answers are held back until they are complete
+	nextOn   []string // codes of errors that go on to the next backend
 	backends []*backend
 }
 
@@ -56,15 +57,15 @@ func New(cfg Config) (*Gateway, error) {
 		g.backends = append(g.backends, made)
 		byName[b.Name] = made
 	}
-	for _, r := range cfg.Routes {
-		made := route{match: r.Match, whole: r.Answers == answersWhole}
+	for _, r := range cfg.routes() {
+		made := route{match: r.Match, whole: r.Answers == answersWhole, nextOn: r.NextOn}
+		if made.nextOn == nil {
+			made.nextOn = []string{contextTooLong}
+		}
 		for _, name := range r.Backends {
 			made.backends = append(made.backends, byName[name])
 		}
 		g.routes = append(g.routes, made)
-	}
-	if len(g.routes) == 0 {
-		g.routes = []route{{match: "*", backends: g.backends}}
 	}
 	return g, nil
 }

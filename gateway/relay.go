@@ -237,8 +237,22 @@ func (s *stream) fault(e event) bool {
 		s.broken = s.begun
 		s.release()
 		s.flush(s.events.begin)
+	} else {
+		s.reply = s.errorReply(e.data)
 	}
 	return false
+}
+
+// errorReply is an error inside the stream as an answer of its own.
+func (s *stream) errorReply(data []byte) *reply {
+	r := &refusal{status: s.verdict.status, message: readFault(data).text}
+	if r.status == 0 {
+		r.status = http.StatusBadRequest
+	}
+	if len(s.verdict.codes) > 0 {
+		r.code = s.verdict.codes[0]
+	}
+	return &reply{r.status, http.Header{"Content-Type": {"application/json"}}, r.body(s.endpoint.dialect)}
 }
 
 // finish ends the stream when nothing more comes.

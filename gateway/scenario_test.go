@@ -356,6 +356,20 @@ func TestScenario14_AWrongModelNameDisablesNothing(t *testing.T) {
 	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
 }
 
+// A refusal inside a stream that another backend might answer better, and that
+// none does, reaches the client as an answer of its own.
+func TestScenario14_AModelThatIsMissingInsideTheStream(t *testing.T) {
+	missing := chatStream("", `data: {"error":{"message":"no such model","code":"model_not_found"}}`)
+	f, _, b := pair(t, trips(1, time.Hour), missing, missing)
+	got := f.post(t, "/v1/chat/completions", streamedChat)
+	if got.err != nil || got.status != 400 || !strings.Contains(got.body, `"message":"no such model"`) || !strings.Contains(got.body, `"code":"model_not_found"`) {
+		t.Fatalf("%d, %v: %s", got.status, got.err, got.body)
+	}
+	if b.hits() != 1 {
+		t.Fatalf("b was asked %d times", b.hits())
+	}
+}
+
 func TestScenario14_OwnRefusalsAreNoFailures(t *testing.T) {
 	f, _, _ := pair(t, trips(1, time.Hour), status(503, tooBusy), chats("from b"))
 	for range 10 {

@@ -246,12 +246,11 @@ func TestAnAnswerThatIsNotJSONIsNone(t *testing.T) {
 	}
 }
 
-func TestS12S13_WhatTheClientDidWrongIsAskedOnce(t *testing.T) {
+func TestS13_WhatTheClientDidWrongIsAskedOnce(t *testing.T) {
 	for name, reply := range map[string]http.HandlerFunc{
-		"context too long": status(400, `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`),
-		"content filter":   status(400, `{"error":{"message":"too long","code":"content_policy_violation"}}`),
-		"moderation":       status(403, `{"error":{"message":"too long","code":"content_filter"}}`),
-		"in the stream":    chatStream("", `data: {"error":{"message":"too long","code":"invalid_prompt"}}`),
+		"content filter": status(400, `{"error":{"message":"too long","code":"content_policy_violation"}}`),
+		"moderation":     status(403, `{"error":{"message":"too long","code":"content_filter"}}`),
+		"in the stream":  chatStream("", `data: {"error":{"message":"too long","code":"invalid_prompt"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newUpstream(t, "a", reply), newUpstream(t, "b", chats("from b"))

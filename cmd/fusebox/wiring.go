@@ -41,7 +41,7 @@ func (a *app) newGateway(c *config.Config, box *fusebox.Box, observer gateway.Ob
 		g.Backends = append(g.Backends, served)
 	}
 	for _, r := range c.Routes {
-		g.Routes = append(g.Routes, gateway.Route{Match: r.Match, Backends: r.Backends, Answers: string(r.Answers)})
+		g.Routes = append(g.Routes, gateway.Route{Match: r.Match, Backends: r.Backends, Answers: string(r.Answers), NextOn: r.NextOn})
 	}
 	made, err := gateway.New(g)
 	if err != nil {
