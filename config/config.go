@@ -122,9 +122,8 @@ func (t Timeouts) OrDefault() Timeouts {
 type Answers string
 
 const (
-	AnswersPass   Answers = "pass"   // as they come; a break after the first content is told
-	AnswersWhole  Answers = "whole"  // held back until complete, so that any break is retried elsewhere
-	AnswersSplice Answers = "splice" // as they come; after a break another backend's answer is joined on
+	AnswersPass  Answers = "pass"  // as they come; a break after the first content is told
+	AnswersWhole Answers = "whole" // held back until complete, so that any break is retried elsewhere
 )
 
 // Route sends models to backends, in order.

@@ -156,7 +156,7 @@ func (d *decoder) routes(n *node, c *Config, root *node) {
 			},
 			"backends": func(n *node) { r.Backends = d.routeBackends(n, c) },
 			"answers": func(n *node) {
-				set((*string)(&r.Answers), d.choice(n, string(AnswersPass), string(AnswersWhole), string(AnswersSplice)))
+				set((*string)(&r.Answers), d.choice(n, string(AnswersPass), string(AnswersWhole)))
 			},
 			"next_on": func(n *node) {
 				r.NextOn = []string{}
