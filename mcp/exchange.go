@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -25,7 +24,6 @@ type exchange struct {
 	session string
 	table   *table
 	request *request
-	late    atomic.Bool // its time limit has passed
 }
 
 // carry sends the call and returns the response to it.
@@ -64,7 +62,7 @@ func (x *exchange) settle(v verdict) {
 
 // lost answers a call that did not reach the server, or whose response broke.
 func (x *exchange) lost(err error) (*http.Response, error) {
-	if x.late.Load() {
+	if x.table.isClaimed(x.request) {
 		return x.respond(overdue(x.request.limit)), nil
 	}
 	res := fusebox.Classify(x.client, err)
@@ -101,7 +99,7 @@ func (x *exchange) whole(resp *http.Response) (*http.Response, error) {
 	if m, ok := readMessage(body); ok {
 		x.see(&m)
 	}
-	if x.late.Load() {
+	if x.table.isClaimed(x.request) {
 		return x.respond(overdue(x.request.limit)), nil
 	}
 	x.settle(undecided("its response holds no answer"))
@@ -119,7 +117,7 @@ func (x *exchange) see(m *message) bool {
 // end takes in the end of the response's stream, and returns what is still to
 // be said on it.
 func (x *exchange) end(err error, resumable bool) []byte {
-	if x.late.Load() {
+	if x.table.isClaimed(x.request) {
 		return event(x.answer(overdue(x.request.limit)))
 	}
 	if x.client.Err() != nil {
@@ -175,7 +173,6 @@ func (x *exchange) expire() {
 		return
 	}
 	x.request.finish(v)
-	x.late.Store(true)
 	x.cancel() // in the era without sessions this is how a call is cancelled
 	if x.session != "" {
 		x.f.tell(x.r, cancelNotice(x.request.id, fusebox.ErrorText(v.tool.Err)))

@@ -116,6 +116,8 @@ func (f *front) postOld(r *http.Request, m *message, s *oldStream) (*http.Respon
 		return accepted(r), nil
 	}
 	q := &request{id: c.id, call: call, limit: f.g.deadline(c.tool)}
+	sent := make(chan struct{})
+	defer close(sent)
 	q.expired = func() {
 		if !s.table.claim(q) {
 			return
@@ -123,6 +125,7 @@ func (f *front) postOld(r *http.Request, m *message, s *oldStream) (*http.Respon
 		v := overdue(q.limit)
 		q.finish(v)
 		s.say(event(q.failed(v)))
+		<-sent // nothing can be cancelled before
 		f.tell(r, cancelNotice(q.id, fusebox.ErrorText(v.tool.Err)))
 	}
 	s.table.add(q)

@@ -24,6 +24,7 @@ type request struct {
 	expired func()
 	clock   *clock // nil without a limit
 	kept    bool   // see table.keep
+	claimed bool   // see table.claim
 
 	// reply takes the answer to a request of the guard's own, nil if none
 	// comes. The client does not see it.
@@ -72,7 +73,15 @@ func (t *table) claim(r *request) bool {
 	}
 	delete(t.requests, key)
 	t.settled.add(key)
+	r.claimed = true
 	return true
+}
+
+// isClaimed reports whether the guard answers a request itself.
+func (t *table) isClaimed(r *request) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.claimed
 }
 
 // remove removes a request that is no longer waited for.
