@@ -14,7 +14,7 @@ import (
 // describeMachine says where and with what was measured.
 func describeMachine(out io.Writer, rounds int) {
 	fmt.Fprintf(out, "%s, %s/%s, %d cores (%s), %d rounds; load when it began: %s.\n\n",
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), rounds, load())
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), rounds, loadAverage())
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return
@@ -40,7 +40,7 @@ func processor() string {
 	return "unknown"
 }
 
-func load() string {
+func loadAverage() string {
 	averages, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(averages), " ")
 	return cmp.Or(first, "unknown")
