@@ -25,7 +25,7 @@ func (f *findings) bytesTable(out io.Writer) error {
 	for _, r := range []rule{streak, rate} {
 		var ours float64
 		for _, l := range libraries {
-			if l.name == fuseboxDo.name || l.name == failsafeRun.name || l.name == gobreakerByHand.name || l.open(r, oddLimit) == nil {
+			if l.name == fuseboxDo.name || l.name == fuseboxStored.name || l.name == failsafeRun.name || l.name == gobreakerByHand.name || l.open(r, oddLimit) == nil {
 				continue // the same circuit as another one's
 			}
 			n := circuitsHeld

@@ -24,6 +24,7 @@ var childParts = map[string]func(args []string) error{
 		fmt.Println(h.idle, h.failed, h.goroutines)
 		return nil
 	},
+	"store":    storeLapsChild,
 	"upstream": func([]string) error { return serveHere(upstream()) },
 	"bare":     func(args []string) error { return serveHere(bareForwarder(args[0])) },
 	"reverse":  func(args []string) error { return serveHere(reverseProxy(args[0])) },

@@ -12,10 +12,16 @@ const failsafeModule = "github.com/failsafe-go/failsafe-go"
 
 var (
 	failsafeByHand = library{"failsafe-go by hand", failsafeModule, func(r rule, limit int) circuit {
-		return failsafePermits{newFailsafe(r, limit)}
+		if b := newFailsafe(r, limit); b != nil {
+			return failsafePermits{b}
+		}
+		return nil
 	}}
 	failsafeRun = library{"failsafe-go With().Run", failsafeModule, func(r rule, limit int) circuit {
-		return failsafeExecutor{newFailsafe(r, limit)}
+		if b := newFailsafe(r, limit); b != nil {
+			return failsafeExecutor{b}
+		}
+		return nil
 	}}
 )
 
@@ -32,6 +38,8 @@ func newFailsafe(r rule, limit int) circuitbreaker.CircuitBreaker[any] {
 		b = b.WithFailureThresholdRatio(n, 2*n)
 	case rate:
 		b = b.WithFailureRateThreshold(rateShare, n, rateWindow)
+	default:
+		return nil
 	}
 	return b.Build()
 }

@@ -7,6 +7,7 @@ type findings struct {
 	parallel map[speedKey][]*subject // as many as cores
 	bytes    map[string][2]int64     // of a circuit by library: idle, and after a failure
 	passed   map[string]int          // odd cases by library
+	stored   map[storeKey]spread     // microseconds
 }
 
 type speedKey struct {
@@ -17,6 +18,7 @@ type speedKey struct {
 func newFindings(rounds int) *findings {
 	return &findings{
 		rounds: rounds, speeds: map[speedKey][]*subject{}, parallel: map[speedKey][]*subject{}, bytes: map[string][2]int64{},
+		stored: map[storeKey]spread{},
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/fusebox-go/fusebox"
 )
@@ -10,10 +11,13 @@ const fuseboxModule = "github.com/fusebox-go/fusebox"
 
 var (
 	fuseboxByHand = library{"fusebox Allow/Done", fuseboxModule, func(r rule, limit int) circuit {
-		return byHand{newFusebox(r, limit)}
+		return byHand{newFusebox(r, limit, nil)}
 	}}
 	fuseboxDo = library{"fusebox Do", fuseboxModule, func(r rule, limit int) circuit {
-		return byDo{newFusebox(r, limit)}
+		return byDo{newFusebox(r, limit, nil)}
+	}}
+	fuseboxStored = library{"fusebox Do, with a store", fuseboxModule, func(r rule, limit int) circuit {
+		return byDo{newFusebox(r, limit, fusebox.NewMemory())}
 	}}
 )
 
@@ -30,12 +34,17 @@ func fuseboxPolicy(r rule, limit int) fusebox.Policy {
 		p.Trip = []fusebox.Trip{fusebox.Count(limit, countWindow).Of(2 * limit)}
 	case rate:
 		p.Trip = []fusebox.Trip{fusebox.Rate(rateShare, rateWindow, limit)}
+	case slow:
+		p.Trip = []fusebox.Trip{fusebox.Slow(rateShare, time.Second, rateWindow, limit)}
 	}
 	return p
 }
 
-func newFusebox(r rule, limit int) *fusebox.Circuit {
-	box, err := fusebox.New(fusebox.Config{Policy: func(string) fusebox.Policy { return fuseboxPolicy(r, limit) }})
+func newFusebox(r rule, limit int, store fusebox.Store) *fusebox.Circuit {
+	box, err := fusebox.New(fusebox.Config{
+		Policy: func(string) fusebox.Policy { return fuseboxPolicy(r, limit) },
+		Store:  store,
+	})
 	if err != nil {
 		panic(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zeromicro/go-zero/core/breaker"
+	"github.com/zeromicro/go-zero/core/logx"
 	"github.com/zeromicro/go-zero/core/stat"
 )
 
@@ -14,7 +15,8 @@ var goZero = library{"go-zero", "github.com/zeromicro/go-zero", func(r rule, _ i
 	if r != rate {
 		return nil
 	}
-	stat.SetReporter(nil) // else it logs refusals
+	stat.SetReporter(nil) // else it logs refusals,
+	logx.Disable()        // and what the process uses
 	return goZeroCircuit{breaker.NewBreaker()}
 }}
 

@@ -14,9 +14,10 @@ const (
 	count  rule = "count"  // limit failures within a minute
 	of     rule = "of"     // limit failures among the last 2 x limit calls
 	rate   rule = "rate"   // half of at least limit calls within 10 s
+	slow   rule = "slow"   // half of at least limit calls within 10 s took longer than a second
 )
 
-var rules = []rule{streak, count, of, rate}
+var rules = []rule{streak, count, of, rate, slow}
 
 // What the rules and circuits of all libraries have in common.
 const (
@@ -54,7 +55,7 @@ type library struct {
 
 // libraries are this one, in its two ways of use, and its peers.
 var libraries = []library{
-	fuseboxByHand, fuseboxDo,
+	fuseboxByHand, fuseboxDo, fuseboxStored,
 	gobreakerExecute, gobreakerByHand, failsafeByHand, failsafeRun, eapache, rubyist, goZero, aegis, hystrixDo,
 }
 

@@ -23,6 +23,7 @@ type part struct {
 // parts are what can be asked for, in the order in which they run.
 var parts = []part{
 	{"circuits", (*findings).circuits},
+	{"stores", (*findings).stores},
 	{"gateway", (*findings).gateway},
 }
 

@@ -25,9 +25,9 @@ var workloads = []workload{
 	{"success", "All calls succeed; the circuit is closed and opens at 5 failures (rate: at least 20 calls).",
 		[]error{nil}, 5, false, rules},
 	{"every call fails", fmt.Sprintf("All calls fail. The limit is %d and is never reached: a new circuit is taken before.", beyond),
-		[]error{errBroken}, beyond, false, rules},
+		[]error{errBroken}, beyond, false, []rule{streak, count, of, rate}},
 	{"80 % fail", fmt.Sprintf("Four of five calls fail, limit %d as above.", beyond),
-		[]error{errBroken, errBroken, nil, errBroken, errBroken}, beyond, false, rules},
+		[]error{errBroken, errBroken, nil, errBroken, errBroken}, beyond, false, []rule{streak, count, of, rate}},
 	{"refused", "The circuit is open.",
 		[]error{errBroken}, 5, true, []rule{streak, rate}},
 }
