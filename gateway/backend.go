@@ -118,6 +118,7 @@ type permits struct {
 	circuit    *fusebox.Circuit
 	account    *fusebox.Circuit // the credential's; nil = none
 	settled    bool
+	renewed    time.Time // when the leases of probes last began anew
 }
 
 // admit asks for the permits of one visit; the model's, which may be the scarce
@@ -147,6 +148,26 @@ func (b *backend) take(ctx context.Context, circuit *fusebox.Circuit, allow func
 // admitLastResort asks for a probe before the circuit's time.
 func (b *backend) admitLastResort(ctx context.Context, circuit *fusebox.Circuit) (p permits, err error) {
 	return b.take(ctx, circuit, circuit.LastResort)
+}
+
+// renew keeps the slots of a visit that probes while its answer flows, however
+// long that takes: a lease must not lapse under a call that is well.
+func (p *permits) renew(now time.Time) {
+	if !p.model.Probe() && !p.credential.Probe() {
+		return
+	}
+	lease := p.circuit.Policy().Probe.Lease
+	if p.account != nil {
+		if other := p.account.Policy().Probe.Lease; lease == 0 || other > 0 && other < lease {
+			lease = other
+		}
+	}
+	if lease == 0 || now.Sub(p.renewed) < lease/3 { // without a length it has no end
+		return
+	}
+	p.renewed = now
+	p.model.Renew()
+	p.credential.Renew()
 }
 
 // settle gives the permits back with what the visit showed. Only the first

@@ -166,12 +166,7 @@ func (c *call) noRoute() *refusal {
 	if !spoken {
 		return refuse(http.StatusNotFound, "no_backend", fmt.Sprintf("No backend of this gateway speaks the %s API, to which %s belongs.", c.endpoint.dialect, shorten(c.r.URL.Path)))
 	}
-	patterns := make([]string, len(c.g.routes))
-	for i, r := range c.g.routes {
-		patterns[i] = r.match
-	}
-	return refuse(http.StatusNotFound, "model_not_found", fmt.Sprintf("No route of this gateway serves the model %q through the %s API. Its routes: %s.",
-		shorten(c.peeked.model), c.endpoint.dialect, strings.Join(patterns, ", ")))
+	return c.g.noRoute(c.endpoint.dialect, c.peeked.model)
 }
 
 // visit asks one backend for the answer, and reports whether the client has

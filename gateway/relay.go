@@ -140,6 +140,7 @@ type stream struct {
 func (s *stream) fill() {
 	if s.news { // as of now: what was spent on the client is not the backend's silence
 		s.heard, s.news = time.Now(), false
+		s.permits.renew(s.heard)
 	}
 	if s.n == len(s.buf) {
 		s.buf = append(s.buf, make([]byte, len(s.buf))...)

@@ -29,7 +29,7 @@ func (a *app) checkBackends(ctx context.Context, c *config.Config, store fusebox
 	if err != nil {
 		return nil, err
 	}
-	g, err := a.newGateway(c, box, gateway.Observer{})
+	g, err := a.newGateway(c, box, gateway.Observer{}, getter)
 	if err != nil {
 		return nil, errors.Join(err, box.Close(ctx))
 	}

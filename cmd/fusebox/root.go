@@ -76,7 +76,7 @@ tells the caller what to do instead.`,
 		}
 	}
 	add("Guard what agents call:", a.upCommand(), a.mcpCommand(), a.runCommand(), a.pickCommand(), a.recordCommand())
-	add("See what is known:", a.doctorCommand(), a.statusCommand(), a.whyCommand(), a.eventsCommand())
+	add("See what is known:", a.doctorCommand(), a.statusCommand(), a.whyCommand(), a.eventsCommand(), a.routeCommand())
 	add("Decide by hand:", a.tripCommand(), a.resetCommand(), a.holdCommand(), a.throttleCommand())
 	add("Find the right policy:", a.replayCommand(), a.simulateCommand(), a.tuneCommand(), a.demoCommand())
 	root.AddCommand(a.configCommand(), a.versionCommand())

@@ -43,6 +43,17 @@ func (s *secret) get() string {
 	return s.value
 }
 
+// secretReader makes what reads a secret; nil where there is none.
+type secretReader func(config.Secret) (func() string, error)
+
+// noSecrets is for a gateway that asks nobody: secrets have names and no value.
+func noSecrets(from config.Secret) (func() string, error) {
+	if from.IsZero() {
+		return nil, nil
+	}
+	return func() string { return "" }, nil
+}
+
 // getter returns what reads the secret; nil where there is none.
 func getter(from config.Secret) (func() string, error) {
 	if from.IsZero() {

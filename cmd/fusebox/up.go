@@ -139,7 +139,7 @@ func (s *server) open(ctx context.Context) (err error) {
 	count := func(r gateway.Request) {
 		s.admin.CountRequest(admin.Request{Outcome: r.Outcome, Elapsed: r.Elapsed, FirstToken: r.FirstToken})
 	}
-	if s.gateway, err = s.a.newGateway(c, s.box, gateway.Observer{Request: count}); err != nil {
+	if s.gateway, err = s.a.newGateway(c, s.box, gateway.Observer{Request: count}, getter); err != nil {
 		return err
 	}
 	if s.front, err = s.listen(c.Gateway.Listen, s.gateway, "--listen"); err != nil {

@@ -26,15 +26,16 @@ func (a *app) newBox(c *config.Config, policy func(circuit string) fusebox.Polic
 // same host may report beside it.
 func processName(c *config.Config) string { return fmt.Sprintf("%s:%d", workerName(c), os.Getpid()) }
 
-// newGateway makes the gateway that the configuration describes.
-func (a *app) newGateway(c *config.Config, box *fusebox.Box, observer gateway.Observer) (*gateway.Gateway, error) {
-	token, err := getter(c.Gateway.Token)
+// newGateway makes the gateway that the configuration describes; read makes
+// what reads a secret.
+func (a *app) newGateway(c *config.Config, box *fusebox.Box, observer gateway.Observer, read secretReader) (*gateway.Gateway, error) {
+	token, err := read(c.Gateway.Token)
 	if err != nil {
 		return nil, err
 	}
 	g := gateway.Config{Box: box, Token: token, Listen: c.Gateway.Listen, Logger: a.log, Retry: c.Retry, Observer: observer}
 	for _, b := range c.Backends {
-		served, err := gatewayBackend(b)
+		served, err := gatewayBackend(b, read)
 		if err != nil {
 			return nil, err
 		}
@@ -50,8 +51,8 @@ func (a *app) newGateway(c *config.Config, box *fusebox.Box, observer gateway.Ob
 	return made, nil
 }
 
-func gatewayBackend(b config.Backend) (gateway.Backend, error) {
-	key, err := getter(b.Key)
+func gatewayBackend(b config.Backend, read secretReader) (gateway.Backend, error) {
+	key, err := read(b.Key)
 	if err != nil {
 		return gateway.Backend{}, fmt.Errorf("backend %s: %w", b.Name, err)
 	}

@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// Explanation says where a request for a model would go, and why.
+type Explanation struct {
+	Dialect Dialect
+	Route   string   // the pattern that matches
+	Answers string   // "pass" or "whole"
+	NextOn  []string // codes of errors that go on to the next backend
+	Choices []Choice // in the order in which they are asked; the first usable one is
+}
+
+// Choice is one backend of a route.
+type Choice struct {
+	Backend string
+	Model   string // by the backend's name
+	Circuit string // of that model there
+	Usable  bool
+	Probe   bool            // the call would decide whether the circuit closes
+	Denial  *fusebox.Denial // why it is passed over; nil = it is usable
+	Why     string          // in words
+}
+
+// Explain says where a request would go now. It asks no backend and changes no
+// circuit. The error says that no route serves the model in this dialect.
+func (g *Gateway) Explain(d Dialect, model string) (Explanation, error) {
+	r := g.routeFor(d, model)
+	if len(r.backends) == 0 {
+		return Explanation{}, g.noRoute(d, model)
+	}
+	e := Explanation{Dialect: d, Route: r.match, Answers: answersPass, NextOn: r.nextOn}
+	if r.whole {
+		e.Answers = answersWhole
+	}
+	for _, b := range r.backends {
+		choice, err := b.choice(mapped(b.Models, model), time.Now())
+		if err != nil {
+			return Explanation{}, err
+		}
+		e.Choices = append(e.Choices, choice)
+	}
+	return e, nil
+}
+
+// choice looks at the backend's circuits as admit asks them: the credential's first.
+func (b *backend) choice(model string, now time.Time) (Choice, error) {
+	circuit, err := b.circuit(model)
+	if err != nil {
+		return Choice{}, err
+	}
+	c := Choice{Backend: b.Name, Model: model, Circuit: circuit.Name()}
+	asked := []*fusebox.Circuit{circuit}
+	if b.KeyName != "" {
+		account, err := b.box.Circuit("credential/" + b.KeyName)
+		if err != nil {
+			return Choice{}, err
+		}
+		asked = []*fusebox.Circuit{account, circuit}
+	}
+	for _, one := range asked {
+		state := one.State()
+		d := state.Decide(now)
+		c.Probe = c.Probe || d.Probe
+		if d.Go || d.Probe {
+			continue
+		}
+		info := fusebox.DenialInfo{Circuit: one.Name(), Reason: d.Reason, Failures: state.CountAt(now), LastError: state.LastError}
+		if d.RetryAfter > 0 {
+			info.Until = now.Add(d.RetryAfter)
+		}
+		c.Probe, c.Denial = false, fusebox.NewDenial(info)
+		c.Why = (&trial{backend: b, circuit: circuit, denial: c.Denial}).words()
+		return c, nil
+	}
+	c.Usable, c.Why = true, usableWords(circuit.Status().Health, c.Probe)
+	return c, nil
+}
+
+func usableWords(health fusebox.Health, probe bool) string {
+	switch {
+	case probe:
+		return "usable: the next call tests whether it is back"
+	case health == fusebox.Unknown:
+		return "usable: nothing is known against it"
+	}
+	return "usable: " + health.String()
+}
+
+// noRoute says that no route serves the model in a dialect that is spoken.
+func (g *Gateway) noRoute(d Dialect, model string) *refusal {
+	patterns := make([]string, len(g.routes))
+	for i, r := range g.routes {
+		patterns[i] = r.match
+	}
+	return refuse(http.StatusNotFound, "model_not_found", fmt.Sprintf("No route of this gateway serves the model %q through the %s API. Its routes: %s.",
+		shorten(model), d, strings.Join(patterns, ", ")))
+}
