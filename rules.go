@@ -135,9 +135,9 @@ func (s *State) prune(t time.Time) {
 		}
 	}
 	kept := past[:0]
-	for i, m := range past {
-		if len(past)-i <= need || s.counts(m, t) {
-			kept = append(kept, m)
+	for i := range past {
+		if len(past)-i <= need || s.counts(&past[i], t) {
+			kept = append(kept, past[i])
 		}
 	}
 	if len(ahead) > mostAhead {
@@ -152,19 +152,19 @@ func (s *State) prune(t time.Time) {
 }
 
 // counts reports whether a rule that is judged for an event of time t counts m.
-func (s *State) counts(m Mark, t time.Time) bool {
+func (s *State) counts(m *Mark, t time.Time) bool {
 	return slices.ContainsFunc(s.Policy.Trip, func(rule Trip) bool {
 		return rule.kind == tripCount && !rule.outvoted(m, s.Votes) && rule.spans(m, s.latest(rule.within, t))
 	})
 }
 
 // outvoted reports whether m is not among the last of votes that the rule looks at.
-func (t *Trip) outvoted(m Mark, votes uint64) bool {
+func (t *Trip) outvoted(m *Mark, votes uint64) bool {
 	return t.of > 0 && m.Vote+uint64(t.of) <= votes
 }
 
 // spans reports whether m lies in the rule's window at now.
-func (t *Trip) spans(m Mark, now time.Time) bool {
+func (t *Trip) spans(m *Mark, now time.Time) bool {
 	return !m.At.Before(now.Add(-t.within)) && !m.At.After(now)
 }
 
@@ -298,6 +298,9 @@ func (s *State) tripIfMet(t time.Time, worked bool) {
 	for i := range s.Policy.Trip {
 		rule := &s.Policy.Trip[i]
 		share := rule.isShare()
+		if rule.kind == tripCount && len(s.Marks) < rule.n {
+			continue // whatever their times
+		}
 		if share || !worked {
 			at := s.latest(rule.within, t)
 			if count, met := s.measure(rule, window, at); met {
@@ -346,12 +349,13 @@ func (s *State) measure(rule *Trip, window int, t time.Time) (count int, met boo
 // marksWithin counts the marks m with t-within <= m <= t that are among the
 // last rule.of votes.
 func (s *State) marksWithin(rule *Trip, t time.Time) int {
-	count := 0
-	for _, m := range slices.Backward(s.Marks) {
+	count, oldest := 0, t.Add(-rule.within)
+	for i := len(s.Marks) - 1; i >= 0; i-- {
+		m := &s.Marks[i]
 		if rule.outvoted(m, s.Votes) {
 			break
 		}
-		if rule.spans(m, t) {
+		if !m.At.Before(oldest) && !m.At.After(t) {
 			count++
 		}
 	}

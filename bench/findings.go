@@ -8,6 +8,7 @@ type findings struct {
 	bytes    map[string][2]int64     // of a circuit by library: idle, and after a failure
 	passed   map[string]int          // odd cases by library
 	stored   map[storeKey]spread     // microseconds
+	fronts   []*front
 }
 
 type speedKey struct {
@@ -24,10 +25,5 @@ func newFindings(rounds int) *findings {
 
 // speed is what was measured of a library, nil if it has no such rule.
 func (f *findings) speed(workload string, r rule, library string) *subject {
-	for _, s := range f.speeds[speedKey{workload, r}] {
-		if s.name == library {
-			return s
-		}
-	}
-	return nil
+	return find(f.speeds[speedKey{workload, r}], library)
 }

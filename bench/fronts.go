@@ -25,6 +25,8 @@ type front struct {
 	whole     spread // milliseconds to an answer's end
 }
 
+const gatewayName = "fusebox up"
+
 const (
 	saturated  = 64                     // connections
 	lapOfLoad  = 700 * time.Millisecond // under saturation, a round
@@ -69,7 +71,8 @@ func (f *findings) gateway(out io.Writer) (err error) {
 	if failed != nil {
 		return failed
 	}
-	f.printFronts(out, fronts, missing)
+	f.fronts = fronts
+	printFronts(out, fronts, missing)
 	return nil
 }
 
@@ -115,7 +118,7 @@ func startFronts(dir string, up *server) (fronts []*front, missing string, err e
 	if err = cmp.Or(err, buildErr); err != nil {
 		return fronts, "", err
 	}
-	start("fusebox up", gateway, ofGateway)
+	start(gatewayName, gateway, ofGateway)
 	if _, lookErr := exec.LookPath("nginx"); lookErr != nil {
 		return fronts, "nginx is not installed here and was left out.", err
 	}
@@ -215,7 +218,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-func (f *findings) printFronts(out io.Writer, fronts []*front, missing string) {
+func printFronts(out io.Writer, fronts []*front, missing string) {
 	fmt.Fprintf(out, "## Gateway\n\nThe upstream answers a chat completion of 1.3 kB at once. Requests per second with %d connections; CPU time of the front alone per request; milliseconds added at %d requests a second, from when each was due, and to the first byte of a stream at %d a second; peak memory; answers that broke. Upstream, fronts and load share the cores.\n\n",
 		saturated, pacedRate, pacedRate/2)
 	if missing != "" {

@@ -25,6 +25,8 @@ var parts = []part{
 	{"circuits", (*findings).circuits},
 	{"stores", (*findings).stores},
 	{"gateway", (*findings).gateway},
+	{"growth", (*findings).growth},
+	{"budgets", (*findings).budgets},
 }
 
 func main() {
