@@ -32,8 +32,7 @@ func Classify(ctx context.Context, err error) Result {
 	if errors.Is(ctx.Err(), context.Canceled) || AsDenial(err) != nil {
 		return Result{Outcome: Canceled, Err: err}
 	}
-	var typed *ResultError
-	if errors.As(err, &typed) {
+	if typed, ok := errors.AsType[*ResultError](err); ok {
 		r := typed.Result
 		if r.Err == nil {
 			r.Err = err
@@ -47,23 +46,28 @@ func failureClass(ctx context.Context, err error) Class {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return ClassTimeout
 	}
-	var dns *net.DNSError
-	var op *net.OpError
-	var timeout interface{ Timeout() bool }
-	switch {
-	case errors.As(err, &dns), isErrno(err, refusedErrnos):
+	if _, ok := errors.AsType[*net.DNSError](err); ok || isErrno(err, refusedErrnos) {
 		return ClassConnect
-	case isErrno(err, resetErrnos), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	}
+	if isErrno(err, resetErrnos) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return ClassReset
-	case errors.As(err, &timeout) && timeout.Timeout():
+	}
+	if e, ok := errors.AsType[timeouter](err); ok && e.Timeout() {
 		return ClassTimeout
-	case errors.As(err, &op) && op.Op == "dial":
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return ClassConnect
 	}
 	return ClassTool
 }
 
+// timeouter is an error that knows whether it is a timeout.
+type timeouter interface {
+	error
+	Timeout() bool
+}
+
 func isErrno(err error, of []syscall.Errno) bool {
-	var errno syscall.Errno
-	return errors.As(err, &errno) && slices.Contains(of, errno)
+	errno, ok := errors.AsType[syscall.Errno](err)
+	return ok && slices.Contains(of, errno)
 }

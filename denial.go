@@ -47,11 +47,8 @@ func NewDenial(d DenialInfo) *Denial {
 
 // AsDenial returns the Denial in err's chain, or nil.
 func AsDenial(err error) *Denial {
-	var d *Denial
-	if errors.As(err, &d) {
-		return d
-	}
-	return nil
+	d, _ := errors.AsType[*Denial](err)
+	return d
 }
 
 // Circuit returns the name of the circuit that refused.
