@@ -26,7 +26,7 @@ func TestFailoverThatLostTheTrip(t *testing.T) {
 	fleet[0].fail(1)
 	fleet[0].flush()
 	eventually(t, "the replica has heard of the circuit", func() bool {
-		text, err := behind.do("HGET", newKeys("state"), "state").ToString()
+		text, err := behind.do("HGET", circuitKey("state"), "state").ToString()
 		return err == nil && text != ""
 	})
 	if err := behind.do("REPLICAOF", "NO", "ONE").Error(); err != nil {
@@ -49,8 +49,8 @@ func TestFailoverThatLostTheTrip(t *testing.T) {
 	}
 }
 
-// newKeys is the key of the tests' circuit.
-func newKeys(what string) string {
+// circuitKey is the key of the tests' circuit.
+func circuitKey(what string) string {
 	return (&Store{prefix: DefaultPrefix}).keys(name).of(what)
 }
 

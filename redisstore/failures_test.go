@@ -3,7 +3,10 @@
 package redisstore
 
 import (
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -279,4 +282,60 @@ func TestOneProbeOverTheFleet(t *testing.T) {
 		worst = max(worst, time.Duration(w.worst.Load()))
 	}
 	t.Logf("%d probes, one at a time; the longest wait for a permit was %v", probes, worst)
+}
+
+// A worker that was alone for long has much to report: that must not take longer
+// than a lock lasts, or nobody would ever get it folded.
+func TestLongReport(t *testing.T) {
+	const events, workers = 10_000, 3
+	s := startServer(t)
+	many := policy()
+	many.Trip = []fusebox.Trip{fusebox.Count(100, time.Hour).Of(1000)}
+	many.Cooldown = fusebox.Cooldown{}
+	var all sync.WaitGroup
+	begin := time.Now()
+	for i := range workers {
+		store := openStore(t, s.url())
+		all.Go(func() {
+			var report []fusebox.Event
+			for n := range uint64(events) {
+				report = append(report, fusebox.Event{At: begin, Outcome: fusebox.Success, ID: fusebox.EventID{From: fmt.Sprint(i), N: n + 1}})
+			}
+			for { // as a box does: what was sent is skipped, so each time it gets further
+				_, err := store.Apply(t.Context(), name, many, report...)
+				if err == nil {
+					return
+				}
+				if time.Since(begin) > 20*time.Second {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d reports of %d events took %v", workers, events, time.Since(begin))
+	if got := stored(t, s.url()).Votes; got != workers*events {
+		t.Errorf("%d votes, want %d", got, workers*events)
+	}
+}
+
+// A state that somebody spoilt stops no call, and is said.
+func TestSpoiltState(t *testing.T) {
+	s := startServer(t)
+	w := newWorker(t, s.url(), coolDown(time.Hour))
+	w.fail(1)
+	w.flush()
+	if err := s.do("HSET", circuitKey("state"), "state", "{").Error(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(t, s.url()).Apply(t.Context(), name, fusebox.Policy{}); !errors.Is(err, errState) {
+		t.Errorf("have %v", err)
+	}
+	w.fail(2)
+	w.becomes(fusebox.Open)
+	if err := s.do("DEL", circuitKey("state")).Error(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the worker gives back what it knows", func() bool { return stored(t, s.url()).Phase == fusebox.Open })
 }

@@ -25,7 +25,7 @@ const near = time.Second
 func (r *report) try(ctx context.Context) (done bool, err error) {
 	s := r.store
 	args := append([]string{r.token, millis(lockTime), millis(r.seenFor), millis(s.keep), strconv.Itoa(maxPending),
-		strconv.FormatInt(r.position, 10), r.given}, r.args...)
+		strconv.FormatInt(r.position, 10), r.given}, r.batch...)
 	answer, sent, received, err := s.link.run(ctx, appendScript,
 		[]string{r.keys.of("state"), r.keys.of("pending"), r.keys.of("lock"), r.keys.of("seen:" + r.from)}, args)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *report) read(state string) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(state), &r.state); err != nil {
-		return fmt.Errorf("the state that is recorded cannot be read: %w", err)
+		return fmt.Errorf("%w: %w", errState, err)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (r *report) fold(ctx context.Context, a appended) (done bool, err error) {
 		if before.Revision == 0 && before.Seed == 0 {
 			r.state.Seed = rand.Uint64() >> 11
 		}
-		lines := r.foldBatches(batches, s.onServer(now))
+		lines, n := r.foldBatches(batches, s.onServer(now))
 		state, err := json.Marshal(&r.state)
 		if err != nil {
 			return false, err
@@ -91,13 +91,13 @@ func (r *report) fold(ctx context.Context, a appended) (done bool, err error) {
 			goOn = "0"
 		}
 		args := append([]string{r.token, millis(lockTime), millis(s.keep), millis(stateTime), strconv.FormatInt(folded, 10),
-			strconv.Itoa(len(batches)), string(state), channel, r.name, goOn, strconv.Itoa(maxEvidence)}, lines...)
+			strconv.Itoa(n), string(state), channel, r.name, goOn, strconv.Itoa(maxEvidence)}, lines...)
 		answer, sent, received, err := s.link.run(ctx, commitScript,
 			[]string{r.keys.of("state"), r.keys.of("pending"), r.keys.of("lock"), r.keys.of("log")}, args)
 		if err != nil || len(answer) == 0 { // refused: somebody else folds them
 			return false, err
 		}
-		folded += int64(len(batches))
+		folded += int64(n)
 		if now, batches, err = readCommitted(answer); err != nil {
 			return false, err
 		}
@@ -106,10 +106,16 @@ func (r *report) fold(ctx context.Context, a appended) (done bool, err error) {
 	return folded >= r.position, nil
 }
 
-// foldBatches folds batches into the state and returns the lines of evidence
-// that tell of them. What cannot be read is recorded as it is: readers report it.
-func (r *report) foldBatches(batches []string, now time.Time) (lines []string) {
+// foldBatches folds batches into the state, as many as there is time for while
+// the lock is held, and returns the lines of evidence that tell of them. What
+// cannot be read is recorded as it is: readers report it.
+func (r *report) foldBatches(batches []string, now time.Time) (lines []string, folded int) {
+	begun := time.Now()
 	for _, batch := range batches {
+		if folded > 0 && time.Since(begun) > lockTime/4 {
+			break
+		}
+		folded++
 		given, events, _ := strings.Cut(batch, "\n")
 		var p fusebox.Policy
 		if given != "" {
@@ -141,7 +147,7 @@ func (r *report) foldBatches(batches []string, now time.Time) (lines []string) {
 			}
 		}
 	}
-	return lines
+	return lines, folded
 }
 
 // isNews reports whether other workers should hear of a change at once.
@@ -161,7 +167,11 @@ type appended struct {
 	batches []string
 }
 
-var errAnswer = errors.New("the server's answer is not one of our scripts'")
+// What is not mended by trying again.
+var (
+	errAnswer = errors.New("the server's answer is not one of our scripts'")
+	errState  = errors.New("the state that is recorded cannot be read")
+)
 
 func readAppended(m []rueidis.RedisMessage) (appended, error) {
 	if len(m) != 9 {

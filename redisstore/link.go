@@ -124,7 +124,7 @@ func readOnly(err error) bool {
 // passes reports whether it is worth to try again: the server was not reached,
 // or says that it will be ready soon.
 func passes(err error) bool {
-	if errors.Is(err, fusebox.ErrClosed) {
+	if errors.Is(err, fusebox.ErrClosed) || errors.Is(err, errAnswer) || errors.Is(err, errState) {
 		return false
 	}
 	answer, ok := rueidis.IsRedisErr(err)

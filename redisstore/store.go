@@ -122,17 +122,25 @@ func (s *Store) apply(ctx context.Context, name string, p fusebox.Policy, events
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	for r.next() {
+		if err := r.send(ctx); err != nil {
+			return state, err
+		}
+	}
+	// An event that changes nothing settles by which policy it is read.
+	state = fusebox.Fold(p, r.state, fusebox.Event{Kind: fusebox.KindStart, Circuit: name})
+	state.Now = s.now()
+	return state, nil
+}
+
+// send tries until the batch is folded.
+func (r *report) send(ctx context.Context) error {
 	failed := errors.New("events of others that wait before it are not folded")
 	for tries := 0; ctx.Err() == nil; tries++ {
 		done, err := r.try(ctx)
 		switch {
-		case err == nil && done:
-			// An event that changes nothing settles by which policy it is read.
-			state = fusebox.Fold(p, r.state, fusebox.Event{Kind: fusebox.KindStart, Circuit: name})
-			state.Now = s.now()
-			return state, nil
-		case err != nil && !passes(err):
-			return state, err
+		case done, err != nil && !passes(err):
+			return err
 		case err != nil:
 			if ctx.Err() == nil {
 				failed = err
@@ -142,7 +150,7 @@ func (s *Store) apply(ctx context.Context, name string, p fusebox.Policy, events
 			pause(ctx, folding, foldingMax, tries)
 		}
 	}
-	return state, fmt.Errorf("%w (%w)", failed, ctx.Err())
+	return fmt.Errorf("%w (%w)", failed, ctx.Err())
 }
 
 // now is the server's time.
@@ -158,13 +166,33 @@ type report struct {
 	token string   // the lock's
 	from  string   // the reporter
 	given string   // the policy
-	args  []string // number and event in turn
+	rest  []string // number and event in turn, of what is not sent yet
+	begun bool     // a batch was
 
 	seenFor time.Duration
 
+	batch    []string // the part of rest that is on its way
 	epoch    string
 	position int64 // of the batch, among all that ever came in
 	state    fusebox.State
+}
+
+// maxBatch bounds the events that are folded without a look at the time.
+const maxBatch = 500
+
+// next takes up the next batch, and reports whether there was one. A report
+// without events is one batch without events.
+func (r *report) next() bool {
+	if r.begun && len(r.rest) == 0 {
+		return false
+	}
+	r.begun = true
+	n := min(len(r.rest), 2*maxBatch)
+	r.batch, r.rest = r.rest[:n], r.rest[n:]
+	if r.position = nowhere; n == 0 {
+		r.position = anywhere
+	}
+	return true
 }
 
 // How long it is remembered up to where a reporter's events have arrived.
@@ -180,9 +208,8 @@ const (
 )
 
 func (s *Store) report(name string, p fusebox.Policy, events []fusebox.Event) (*report, error) {
-	r := &report{store: s, keys: s.keys(name), name: name, token: newToken(), position: nowhere, seenFor: seenTime}
+	r := &report{store: s, keys: s.keys(name), name: name, token: newToken(), seenFor: seenTime}
 	if len(events) == 0 {
-		r.position = anywhere
 		return r, nil
 	}
 	if !p.IsZero() {
@@ -208,7 +235,7 @@ func (s *Store) report(name string, p fusebox.Policy, events []fusebox.Event) (*
 		if _, err := fusebox.ParseEvent(line); err != nil {
 			return nil, err
 		}
-		r.args = append(r.args, strconv.FormatUint(e.ID.N, 10), string(line))
+		r.rest = append(r.rest, strconv.FormatUint(e.ID.N, 10), string(line))
 	}
 	return r, nil
 }
