@@ -20,35 +20,39 @@ import (
 // events to have happened just now, as seen by the server.
 const near = time.Second
 
-// try sends the report, if it is not known to have arrived, and folds what is
-// pending if nobody else does. It is done when the report has been folded.
+// try sends the batch, which is skipped where it has arrived, and folds what is
+// pending if nobody else does. It is done when the batch has been folded.
 func (r *report) try(ctx context.Context) (done bool, err error) {
+	a, err := r.append(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case a.holder:
+		return r.fold(ctx, a)
+	}
+	return a.in-a.waiting >= r.position, nil
+}
+
+// append sends the batch, tries the lock, and reads the state if it got that or
+// the batch is folded.
+func (r *report) append(ctx context.Context) (appended, error) {
 	s := r.store
 	args := append([]string{r.token, millis(lockTime), millis(r.seenFor), millis(s.keep), strconv.Itoa(maxPending),
 		strconv.FormatInt(r.position, 10), r.given}, r.batch...)
 	answer, sent, received, err := s.link.run(ctx, appendScript,
 		[]string{r.keys.of("state"), r.keys.of("pending"), r.keys.of("lock"), r.keys.of("seen:" + r.from)}, args)
 	if err != nil {
-		return false, err
+		return appended{}, err
 	}
 	a, err := readAppended(answer)
 	if err != nil {
-		return false, err
+		return a, err
 	}
 	s.clock.heard(sent, received, a.time)
 	if r.position != anywhere && (a.pushed || r.position == nowhere || a.epoch != r.epoch) {
 		r.epoch, r.position = a.epoch, a.in
 	}
-	if !a.holder {
-		if a.in-a.waiting < r.position {
-			return false, nil
-		}
-		return true, r.read(a.state)
-	}
-	if err := r.read(a.state); err != nil {
-		return false, err
-	}
-	return r.fold(ctx, a)
+	return a, r.read(a.state)
 }
 
 // read takes over the state as it is recorded.
