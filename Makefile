@@ -46,6 +46,10 @@ cross: ## compile for every platform that is released
 		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build ./... || exit 1; \
 	done
 
+.PHONY: model
+model: ## check the model of the probe protocol, and that its mutants fail: docs/model
+	scripts/model.sh
+
 .PHONY: bench
 bench: build ## measure beside peers, as Markdown: make bench ARGS="circuits stores"
 	cd bench && $(GO) run . $(ARGS)

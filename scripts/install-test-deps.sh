@@ -13,6 +13,7 @@ npm:npm:installing these peers
 redis-server:redis-server:the Redis store
 chromium:chromium:the panel
 curl:curl:the sessions that the documents show
+spin:spin:the model of the probe protocol
 "
 
 missing=() packages=()
