@@ -56,6 +56,9 @@ type Box struct {
 	out  outbox
 	runs *runs
 
+	policing sync.RWMutex // locked before mu and before circuits; guards policy
+	policy   func(circuit string) Policy
+
 	mu       sync.RWMutex
 	circuits map[string]*Circuit
 	ring     []*Circuit // all circuits, in the order in which they may be evicted
@@ -81,7 +84,7 @@ func New(cfg Config) (*Box, error) {
 	if cfg.Classify == nil {
 		cfg.Classify = Classify
 	}
-	b := &Box{cfg: cfg, mark: time.Now(), circuits: map[string]*Circuit{}}
+	b := &Box{cfg: cfg, policy: cfg.Policy, mark: time.Now(), circuits: map[string]*Circuit{}}
 	b.base = b.mark.Round(0).UTC()
 	b.out.log = cfg.Logger
 	var err error
@@ -144,16 +147,11 @@ func (b *Box) lookUp(name string) (c *Circuit, made bool, err error) {
 		c.used.Store(true)
 		return c, false, nil
 	}
-	p := Policy{}
-	switch {
-	case Kind(name) == runKind:
-		p = b.runs.policy()
-	case b.cfg.Policy != nil:
-		p = b.cfg.Policy(name)
-	}
-	p = p.orDefault(name)
-	if err := p.Validate(); err != nil {
-		return nil, false, fmt.Errorf("circuit %s: %w", name, err)
+	b.policing.RLock() // its policy must not change between here and its place among the others
+	defer b.policing.RUnlock()
+	p, err := b.policyOf(name, b.policy)
+	if err != nil {
+		return nil, false, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +161,8 @@ func (b *Box) lookUp(name string) (c *Circuit, made bool, err error) {
 	if c := b.circuits[name]; c != nil {
 		return c, false, nil
 	}
-	c = &Circuit{box: b, name: name, policy: b.intern(p)}
+	c = &Circuit{box: b, name: name}
+	c.policy.Store(b.intern(p))
 	if err := b.place(c); err != nil {
 		return nil, false, err
 	}
@@ -173,6 +172,70 @@ func (b *Box) lookUp(name string) (c *Circuit, made bool, err error) {
 	c.mu.Unlock()
 	b.circuits[name] = c
 	return c, true, nil
+}
+
+// policyOf returns what policy says for a circuit, or what is wrong with that.
+func (b *Box) policyOf(name string, policy func(circuit string) Policy) (Policy, error) {
+	p := Policy{}
+	switch {
+	case Kind(name) == runKind:
+		p = b.runs.policy()
+	case policy != nil:
+		p = policy(name)
+	}
+	p = p.orDefault(name)
+	if err := p.Validate(); err != nil {
+		return Policy{}, fmt.Errorf("circuit %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// SetPolicies puts policy in place of [Config].Policy. All circuits go by their
+// new policies from now on, and keep what is known of them: phase, deadline and
+// counts. With a store the policies reach it with each circuit's next evidence.
+// Where one of them is invalid nothing changes; the error matches [ErrPolicy].
+func (b *Box) SetPolicies(policy func(circuit string) Policy) error {
+	b.policing.Lock()
+	defer b.policing.Unlock()
+	circuits := b.all()
+	policies := make([]Policy, len(circuits))
+	for i, c := range circuits {
+		p, err := b.policyOf(c.name, policy)
+		if err != nil {
+			return err
+		}
+		policies[i] = p
+	}
+	b.policy = policy
+	b.mu.Lock()
+	b.policies = nil
+	for i, c := range circuits {
+		c.policy.Store(b.intern(policies[i]))
+	}
+	b.mu.Unlock()
+	for _, c := range circuits {
+		c.obey(b.now())
+	}
+	b.deliver()
+	return nil
+}
+
+// obey goes on by the policy that the circuit was given.
+func (c *Circuit) obey(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return
+	}
+	c.collect(t)
+	if c.d != nil {
+		c.d.state.adopt(*c.policy.Load(), c.name)
+		c.d.shared.adopt(*c.policy.Load(), c.name)
+	}
+	now := c.cur.Load()
+	c.retire(now, t)
+	c.cur.Store(&epoch{circuit: c, version: now.version}) // also one of the same mode may differ in its limits
+	c.refresh(t, true)
 }
 
 // intern keeps one copy of equal policies.
@@ -236,7 +299,8 @@ func (b *Box) replace(gone *Circuit) *Circuit {
 	if c, _, err := b.lookUp(gone.name); err == nil {
 		return c
 	}
-	c := &Circuit{box: b, name: gone.name, policy: gone.policy}
+	c := &Circuit{box: b, name: gone.name}
+	c.policy.Store(gone.policy.Load())
 	c.cur.Store(&epoch{circuit: c})
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -131,4 +132,86 @@ func BenchmarkIdleCircuitBytes(b *testing.B) {
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/circuit")
 		runtime.KeepAlive(box)
 	}
+}
+
+func TestSetPoliciesKeepsWhatIsKnown(t *testing.T) {
+	streak := func(n int, cooldown time.Duration) func(string) fusebox.Policy {
+		return func(string) fusebox.Policy {
+			p := fusebox.DefaultPolicy("model")
+			p.Trip, p.Cooldown = []fusebox.Trip{fusebox.Streak(n)}, fusebox.Cooldown{After: cooldown}
+			return p
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		box, err := fusebox.New(fusebox.Config{Policy: streak(5, time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer box.Close(t.Context())
+		circuit := func(name string) *fusebox.Circuit {
+			c, err := box.Circuit(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		fail := func(c *fusebox.Circuit) {
+			p, err := c.Allow(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Done(fusebox.Result{Outcome: fusebox.Failure, Class: fusebox.ClassServer})
+		}
+		open, counting, idle := circuit("model/a/open"), circuit("model/a/counting"), circuit("model/a/idle")
+		for range 5 {
+			fail(open)
+		}
+		fail(counting)
+		before := open.Status()
+		flying, err := counting.Allow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		bad := func(name string) fusebox.Policy {
+			p := streak(2, time.Minute)(name)
+			if name == "model/a/open" {
+				p.Cooldown.Jitter = -1
+			}
+			return p
+		}
+		if err := box.SetPolicies(bad); !errors.Is(err, fusebox.ErrPolicy) || !strings.Contains(err.Error(), "model/a/open") {
+			t.Fatalf("an invalid policy: %v", err)
+		}
+		if got := counting.Policy(); !got.Equal(streak(5, time.Hour)("")) {
+			t.Fatalf("a refused change took effect: %v", got)
+		}
+
+		if err := box.SetPolicies(streak(2, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		after := open.Status()
+		if after.Phase != fusebox.Open || after.RetryAfter != before.RetryAfter || after.Version != before.Version {
+			t.Errorf("open before with %v left, in version %d; now %v with %v, %d", before.RetryAfter, before.Version, after.Phase, after.RetryAfter, after.Version)
+		}
+		if s := counting.Status(); s.Failures != 1 || !s.Policy.Equal(streak(2, time.Minute)("")) {
+			t.Errorf("%d failures counted, by %v", s.Failures, s.Policy)
+		}
+		flying.Done(fusebox.Result{Outcome: fusebox.Failure, Class: fusebox.ClassServer}) // admitted before
+		if s := counting.Status(); s.Phase != fusebox.Open || s.RetryAfter != time.Minute {
+			t.Errorf("the second failure under the new policy: %v, %v left", s.Phase, s.RetryAfter)
+		}
+		for range 2 {
+			fail(idle)
+		}
+		if s := idle.Status(); s.Phase != fusebox.Open {
+			t.Errorf("a circuit without evidence goes by its old policy: %v", s.Phase)
+		}
+		for range 2 {
+			fail(circuit("model/a/new"))
+		}
+		if s := circuit("model/a/new").Status(); s.Phase != fusebox.Open {
+			t.Errorf("a new circuit goes by the old policies: %v", s.Phase)
+		}
+	})
 }

@@ -14,7 +14,7 @@ func (r *Run) call(ctx context.Context, c *Circuit, args any, f func(context.Con
 	g := c.guarded()
 	g.allowance.Called(r.box.now())
 	a := attempts{ctx: ctx, permit: p, guarded: g, retry: r.box.runs.retry, f: f}
-	if n := c.policy.Probe.Attempts; n > 0 && p.Probe() {
+	if n := c.policy.Load().Probe.Attempts; n > 0 && p.Probe() {
 		a.retry.Attempts = min(a.retry.Attempts, n)
 	}
 	defer func() {

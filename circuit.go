@@ -15,7 +15,7 @@ import (
 type Circuit struct {
 	box    *Box
 	name   string
-	policy *Policy
+	policy atomic.Pointer[Policy]
 	cur    atomic.Pointer[epoch]
 	used   atomic.Bool // looked up since the box last swept
 	guard  atomic.Pointer[guarded]
@@ -55,7 +55,7 @@ func (c *Circuit) Name() string { return c.name }
 
 // Policy returns the policy in force for this process; where a store holds a
 // newer one, [Circuit.Status] shows that.
-func (c *Circuit) Policy() Policy { return *c.policy }
+func (c *Circuit) Policy() Policy { return *c.policy.Load() }
 
 // Allow asks whether a call may be made. The error is a *[Denial], or ctx's
 // error. While the circuit is closed it is one atomic load.
@@ -155,7 +155,7 @@ func (c *Circuit) refuse(s *State, t time.Time, live bool) (Permit, error) {
 // request asks for a probe's slot.
 func (c *Circuit) request(t time.Time) Event {
 	e := Event{Kind: KindLease, Action: ActionGranted, At: t, Lease: newToken(), Worker: c.box.cfg.Worker}
-	if lease := c.policy.Probe.Lease; lease > 0 {
+	if lease := c.policy.Load().Probe.Lease; lease > 0 {
 		e.Until = t.Add(lease)
 	}
 	return e
@@ -191,14 +191,14 @@ func (c *Circuit) permit(t time.Time, lease string, live bool) Permit {
 	if p.start == 0 {
 		p.start = 1 // 0 is for what was not measured
 	}
-	overdue := c.policy.Overdue > 0 && len(c.policy.Trip) > 0
+	overdue := c.policy.Load().Overdue > 0 && len(c.policy.Load().Trip) > 0
 	if lease == "" && !overdue {
 		return p
 	}
 	p.flight = &flight{lease: lease}
 	if overdue && live {
 		flight := p.flight
-		flight.overdue = time.AfterFunc(c.policy.Overdue, func() { c.overdue(p, flight) })
+		flight.overdue = time.AfterFunc(c.policy.Load().Overdue, func() { c.overdue(p, flight) })
 	}
 	return p
 }
@@ -215,7 +215,7 @@ func (c *Circuit) overdue(p Permit, f *flight) {
 	t := c.box.now()
 	e := p.event(t, Result{Outcome: Failure, Class: ClassTimeout})
 	e.Overdue = true
-	e.Error = "still running after " + shortDuration(c.policy.Overdue)
+	e.Error = "still running after " + shortDuration(c.policy.Load().Overdue)
 	c = c.lock()
 	c.fold(t, true, e)
 	c.mu.Unlock()
@@ -267,13 +267,13 @@ func (c *Circuit) known() *State {
 	if c.d != nil {
 		return &c.d.state
 	}
-	return &State{Policy: *c.policy}
+	return &State{Policy: *c.policy.Load()}
 }
 
 // detailed returns the detail, making it if need be.
 func (c *Circuit) detailed() *detail {
 	if c.d == nil {
-		c.d = &detail{state: State{Policy: *c.policy, Seed: rand.Uint64() >> 11}}
+		c.d = &detail{state: State{Policy: *c.policy.Load(), Seed: rand.Uint64() >> 11}}
 		if c.box.sync != nil {
 			c.d.io = make(chan struct{}, 1)
 			c.d.id.From = newToken()
@@ -396,7 +396,7 @@ func (c *Circuit) retire(e *epoch, t time.Time) {
 }
 
 // observes reports whether the circuit refuses nothing.
-func (c *Circuit) observes() bool { return c.policy.Observe || c.box.cfg.Observe }
+func (c *Circuit) observes() bool { return c.policy.Load().Observe || c.box.cfg.Observe }
 
 // denial words the refusal by s at t.
 func (c *Circuit) denial(s *State, t time.Time) *Denial {

@@ -44,7 +44,7 @@ const wakeEarly = 20 * time.Millisecond
 // modeOf is the mode for a state at t. live says that time is the box's own
 // clock, so that a timer can be set by it.
 func (c *Circuit) modeOf(s *State, t time.Time, live bool) mode {
-	p := c.policy
+	p := c.policy.Load()
 	d := s.Decide(t)
 	soon := d.RetryAfter > 0 && d.RetryAfter <= wakeEarly
 	switch {
@@ -107,8 +107,8 @@ func (c *Circuit) refresh(t time.Time, live bool) {
 		}
 	case modeWindow, modeTimed:
 		next.bucketEnd.Store(c.bucketEnd(t))
-		for i := range c.policy.Trip {
-			if rule := &c.policy.Trip[i]; rule.kind == tripSlow {
+		for i := range c.policy.Load().Trip {
+			if rule := &c.policy.Load().Trip[i]; rule.kind == tripSlow {
 				next.slow = min(next.slow, int64(rule.limit))
 			}
 		}
@@ -145,8 +145,8 @@ func (c *Circuit) resume(now *epoch, want mode, version uint64) bool {
 // bucketEnd is when the shortest bucket that t lies in ends, on the box's clock.
 func (c *Circuit) bucketEnd(t time.Time) int64 {
 	end := int64(math.MaxInt64)
-	for i := range c.policy.Trip {
-		rule := &c.policy.Trip[i]
+	for i := range c.policy.Load().Trip {
+		rule := &c.policy.Load().Trip[i]
 		if !rule.isShare() {
 			continue
 		}

@@ -94,7 +94,7 @@ func (r *Run) AllowAt(t time.Time, c *Circuit, args any) (RunPermit, error) {
 func (r *Run) allow(ctx context.Context, t time.Time, live bool, c *Circuit, args any) (RunPermit, error) {
 	p := RunPermit{run: r, circuit: c}
 	g := c.guarded()
-	if !g.ThrashOff || c.policy.Distinct {
+	if !g.ThrashOff || c.policy.Load().Distinct {
 		p.call = g.signer.sign(c.name, args)
 	}
 	if err := r.going(ctx, t, live, c); err != nil {

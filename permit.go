@@ -61,7 +61,7 @@ func (p Permit) Renew() {
 		return
 	}
 	c := p.epoch.circuit
-	length := c.policy.Probe.Lease
+	length := c.policy.Load().Probe.Lease
 	if length == 0 {
 		return
 	}

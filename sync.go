@@ -245,7 +245,7 @@ func (y *syncer) exchange(ctx context.Context, c *Circuit, extra ...Event) error
 // error. A store that has lost what was known is given it back.
 func (y *syncer) send(ctx context.Context, c *Circuit, batch []Event, ahead bool) (s State, recorded bool, err error) {
 	if ahead { // its clock may have been set meanwhile, or was never compared
-		if s, err = y.store.Apply(ctx, c.name, *c.policy); err != nil {
+		if s, err = y.store.Apply(ctx, c.name, *c.policy.Load()); err != nil {
 			return State{}, false, err
 		}
 		y.compareClocks(&s)
@@ -254,14 +254,14 @@ func (y *syncer) send(ctx context.Context, c *Circuit, batch []Event, ahead bool
 	for i := range batch {
 		batch[i].shift(offset)
 	}
-	if s, err = y.store.Apply(ctx, c.name, *c.policy, batch...); err != nil {
+	if s, err = y.store.Apply(ctx, c.name, *c.policy.Load(), batch...); err != nil {
 		return State{}, false, err
 	}
 	y.compareClocks(&s)
 	if better, lost := c.better(s, ahead); lost {
 		better.shift(time.Duration(y.offset.Load()))
 		checkpoint := Event{Kind: KindCheckpoint, At: s.Now, State: &better, Worker: y.box.cfg.Worker, Cause: "the store had lost it"}
-		if s, err = y.store.Apply(ctx, c.name, *c.policy, checkpoint); err != nil {
+		if s, err = y.store.Apply(ctx, c.name, *c.policy.Load(), checkpoint); err != nil {
 			return State{}, true, err
 		}
 	}
