@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -77,7 +78,9 @@ type server struct {
 	stopCalls func()     // of the demo
 	store     fusebox.Store
 	box       *fusebox.Box
-	gateway   *gateway.Gateway
+	gateway   current
+	observer  gateway.Observer
+	read      fileVersion // of the configuration file
 	admin     *admin.Handler
 	front     listening
 	back      listening
@@ -108,7 +111,8 @@ func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{a: a, config: c, asked: f.demo, failed: make(chan error, 2), stopCalls: func() {}}
+	read, _ := versionOf(c.File) // a file that is gone by now is taken up when it is back
+	s := &server{a: a, config: c, read: read, asked: f.demo, failed: make(chan error, 2), stopCalls: func() {}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.stop(0))
 	}
@@ -139,10 +143,13 @@ func (s *server) open(ctx context.Context) (err error) {
 	count := func(r gateway.Request) {
 		s.admin.CountRequest(admin.Request{Outcome: r.Outcome, Elapsed: r.Elapsed, FirstToken: r.FirstToken})
 	}
-	if s.gateway, err = s.a.newGateway(c, s.box, gateway.Observer{Request: count}, getter); err != nil {
+	s.observer = gateway.Observer{Request: count}
+	made, err := s.a.newGateway(c, s.box, s.observer, getter)
+	if err != nil {
 		return err
 	}
-	if s.front, err = s.listen(c.Gateway.Listen, s.gateway, "--listen"); err != nil {
+	s.gateway.Store(made)
+	if s.front, err = s.listen(c.Gateway.Listen, &s.gateway, "--listen"); err != nil {
 		return err
 	}
 	if s.back, err = s.listen(c.Admin.Listen, s.admin, "--admin"); err != nil {
@@ -164,7 +171,7 @@ func (a *app) upConfig(f *upFlags) (*config.Config, error) {
 	case f.demo:
 		c.Backends, c.Routes = nil, nil
 	case c.File != "" && len(c.Backends) == 0:
-		return nil, &exitError{exitConfig, fmt.Errorf("%s names no backends to serve: add backends and routes, or see it work with --demo", c.File)}
+		return nil, noBackends(c.File)
 	}
 	for _, l := range []struct {
 		flag, value string
@@ -184,6 +191,10 @@ func (a *app) upConfig(f *upFlags) (*config.Config, error) {
 	return c, missingSecrets(c)
 }
 
+func noBackends(file string) error {
+	return &exitError{exitConfig, fmt.Errorf("%s names no backends to serve: add backends and routes, or see it work with --demo", file)}
+}
+
 // listen begins to serve h on an address.
 func (s *server) listen(address string, h http.Handler, flag string) (listening, error) {
 	l, err := net.Listen("tcp", address)
@@ -201,10 +212,20 @@ func (s *server) listen(address string, h http.Handler, flag string) (listening,
 
 // serve says where it listens and waits for the end.
 func (s *server) serve(ctx context.Context) error {
+	hangup := make(chan os.Signal, 1)
+	if s.config.File != "" {
+		signal.Notify(hangup, syscall.SIGHUP) // before anybody knows that it is up
+		defer signal.Stop(hangup)
+	}
 	if err := s.announce(); err != nil {
 		return err
 	}
 	s.welcome()
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() { s.watchConfig(ctx, hangup) })
 	select {
 	case <-ctx.Done():
 		return nil
@@ -242,8 +263,8 @@ func (s *server) stop(drain time.Duration) error {
 			l.server.Close()
 		}
 	}
-	if s.gateway != nil {
-		s.gateway.Close()
+	if g := s.gateway.Load(); g != nil {
+		g.Close()
 	}
 	if s.demo != nil {
 		errs = append(errs, s.demo.Close())
