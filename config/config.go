@@ -74,6 +74,7 @@ type Backend struct {
 	ClientKey bool              // the client's own key is passed on
 	Models    map[string]string // requested name or pattern to the backend's name
 	Timeouts  Timeouts
+	Limit     Limit
 
 	path string // in the file
 }
@@ -90,6 +91,9 @@ func (b Backend) Model(requested string) string {
 	}
 	return name
 }
+
+// Limit bounds what one process asks of a backend; 0 = no bound.
+type Limit struct{ Concurrent, PerMinute int }
 
 // Timeouts bound the parts of a call. Zero means that the file does not say.
 type Timeouts struct {

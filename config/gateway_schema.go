@@ -52,6 +52,12 @@ func (d *decoder) backend(n *node, b *Backend) {
 			d.secret(n, &b.Key, "client (the client's own)")
 		},
 		"models": func(n *node) { b.Models = d.models(n) },
+		"limit": func(n *node) {
+			d.object(n, keys{
+				"concurrent": func(n *node) { set(&b.Limit.Concurrent, d.whole(n, 1, 100_000)) },
+				"per_minute": func(n *node) { set(&b.Limit.PerMinute, d.whole(n, 1, 100_000)) },
+			})
+		},
 		"timeouts": func(n *node) {
 			limit := func(to *time.Duration) func(*node) {
 				return func(n *node) { set(to, d.duration(n, time.Millisecond)) }

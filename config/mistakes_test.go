@@ -72,6 +72,7 @@ var mistakes = []struct{ name, text, at, message string }{
 	{"answers", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], answers: hold}]", "2:45", "pass or whole"},
 	{"answers that are not served", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], answers: splice}]", "2:45", "pass or whole"},
 	{"next_on that is no list", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], next_on: y}]", "2:45", "want a list of code"},
+	{"limit of nothing", "backends: {x: {url: http://a/v1, dialect: openai, limit: {concurrent: 0}}}", "1:71", "want a whole number from 1 to 100000"},
 	{"bad URL", "backends: {x: {url: 'http://a b/', dialect: openai}}", "1:21", "want a URL"},
 	{"URL without scheme", "backends: {x: {url: 'localhost:11434/v1', dialect: openai}}", "1:21", "begins with http:// or https://"},
 	{"URL without host", "backends: {x: {url: 'http:///v1', dialect: openai}}", "1:21", "with a host"},

@@ -27,6 +27,7 @@ type backend struct {
 	streamed  Timeouts
 	whole     Timeouts
 	allowance *fusebox.Allowance
+	limiter   *limiter
 	clients   throttledKeys // with ClientKey
 
 	mu   sync.RWMutex
@@ -39,7 +40,7 @@ func newBackend(cfg Backend, box *fusebox.Box, retry fusebox.Retry) (*backend, e
 		return nil, fmt.Errorf("gateway: backend %q: %w", cfg.Name, err)
 	}
 	b := &backend{Backend: cfg, base: base, box: box, seen: map[string]struct{}{},
-		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole(), allowance: fusebox.NewAllowance(retry.Budget)}
+		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole(), allowance: fusebox.NewAllowance(retry.Budget), limiter: newLimiter(cfg.Limit)}
 	if t := retry.Timeout; t > 0 {
 		b.streamed.Total, b.whole.Total = min(b.streamed.Total, t), min(b.whole.Total, t)
 	}
@@ -117,6 +118,7 @@ type permits struct {
 	credential fusebox.Permit // zero without a credential
 	circuit    *fusebox.Circuit
 	account    *fusebox.Circuit // the credential's; nil = none
+	limiter    *limiter
 	settled    bool
 	renewed    time.Time // when the leases of probes last began anew
 }
@@ -129,7 +131,15 @@ func (b *backend) admit(ctx context.Context, circuit *fusebox.Circuit) (p permit
 
 // take takes the credential's permit, then the model's.
 func (b *backend) take(ctx context.Context, circuit *fusebox.Circuit, allow func(context.Context) (fusebox.Permit, error)) (p permits, err error) {
-	p.circuit = circuit
+	p.circuit, p.limiter = circuit, b.limiter
+	if err := b.limiter.enter(circuit.Name(), time.Now()); err != nil {
+		return permits{}, err
+	}
+	defer func() {
+		if err != nil {
+			b.limiter.leave()
+		}
+	}()
 	if b.KeyName != "" {
 		if p.account, err = b.box.Circuit("credential/" + b.KeyName); err != nil {
 			return permits{}, err
@@ -177,6 +187,7 @@ func (p *permits) settle(v verdict) {
 		return
 	}
 	p.settled = true
+	p.limiter.leave()
 	neutral := fusebox.Result{Outcome: fusebox.Canceled, Err: v.result.Err}
 	forModel, forCredential := v.result, fusebox.Result{}
 	switch {

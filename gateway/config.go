@@ -64,6 +64,7 @@ type Backend struct {
 	Models map[string]string
 
 	Timeouts Timeouts
+	Limit    Limit
 }
 
 // Route is an ordered list of backends for the models it matches.
@@ -158,6 +159,9 @@ func (b *Backend) problems() (problems []string) {
 	}
 	if t := b.Timeouts; min(t.Connect, t.Headers, t.FirstToken, t.Idle, t.Total) < 0 {
 		problems = append(problems, "timeouts: want durations above 0")
+	}
+	if l := b.Limit; l.Concurrent < 0 || l.PerMinute < 0 || l.PerMinute > MaxPerMinute {
+		problems = append(problems, fmt.Sprintf("limit: want 0 or more calls at once, and 0 to %d a minute", MaxPerMinute))
 	}
 	for from, to := range b.Models {
 		if from == "" || to == "" {

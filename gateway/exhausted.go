@@ -142,6 +142,9 @@ func (t *trial) words() string {
 	}
 	switch d.Reason() {
 	case fusebox.ReasonThrottled:
+		if d.LastError() != "" {
+			return what + "throttled" + left + ": " + d.LastError()
+		}
 		return what + "throttled" + left
 	case fusebox.ReasonHeld:
 		return what + "held open by an operator" + left
