@@ -249,6 +249,24 @@ func TestOverdueCallsTripBeforeTheyEnd(t *testing.T) {
 	})
 }
 
+// An overdue call has voted: what it returns later is recorded and counts no
+// second time, even while the circuit is still closed.
+func TestOverdueCallHasOneVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := circuit(t, newBox(t, fusebox.Config{Policy: onePolicy(func(p *fusebox.Policy) {
+			p.Overdue = 5 * time.Second
+			p.Trip = []fusebox.Trip{fusebox.Count(2, time.Minute)}
+		})}), "model/a")
+		slow := permit(t, c)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		want(t, "failures once it is overdue", c.Status().Failures, 1)
+		slow.Done(fusebox.Result{Outcome: fusebox.Failure})
+		want(t, "failures after it has failed", c.Status().Failures, 1)
+		wantPhase(t, c, fusebox.Closed)
+	})
+}
+
 func TestI1AListenerMayHoldItsCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBox(t, fusebox.Config{Policy: onePolicy(nil)})
