@@ -50,6 +50,10 @@ cross: ## compile for every platform that is released
 model: ## check the model of the probe protocol, and that its mutants fail: docs/model
 	scripts/model.sh
 
+.PHONY: mutants
+mutants: ## check the tests: each mutant of the program must make its tests fail
+	$(GO) run ./scripts/mutants
+
 .PHONY: bench
 bench: build ## measure beside peers, as Markdown: make bench ARGS="circuits stores"
 	cd bench && $(GO) run . $(ARGS)
