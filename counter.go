@@ -76,14 +76,23 @@ func stripeIndex() uintptr {
 // and starts again from zero. Calls counted meanwhile fall to one side or the
 // other, and are not lost.
 func (c *counter) drain() (n, elapsed int64) {
-	n, elapsed = c.n.Swap(0), c.elapsed.Swap(0)
+	n, elapsed = take(&c.n), take(&c.elapsed)
 	if s := c.stripes.Load(); s != nil {
 		for i := range s {
-			n += s[i].n.Swap(0)
-			elapsed += s[i].elapsed.Swap(0)
+			n += take(&s[i].n)
+			elapsed += take(&s[i].elapsed)
 		}
 	}
 	return n, elapsed
+}
+
+// take returns what a holds and leaves zero. It looks first: most are zero, and
+// an exchange costs more.
+func take(a *atomic.Int64) int64 {
+	if a.Load() == 0 {
+		return 0
+	}
+	return a.Swap(0)
 }
 
 // peek returns what drain would, and changes nothing.
