@@ -30,24 +30,37 @@ type detail struct {
 	state State       // as this process knows it: shared, folded with pending
 	wake  *time.Timer // of the refusing epoch
 	since time.Time   // up to when successes were collected: the present run began later
-	told  State       // phase and version that listeners were told last
+	told  told        // to listeners
 
 	rawError, errorText string // of the last error
 
+	*storeViews // nil without a store
+
 	// With a store only.
-	shared  State         // as the store knows it
 	met     bool          // the store has been heard of this circuit
 	pending []Event       // this process's events that the store has not acknowledged
 	sent    int           // of these, how many are on their way, or may have arrived
 	id      EventID       // of the newest event
 	busy    bool          // an exchange with the store is under way
-	seen    State         // newest state that was watched meanwhile
 	retired []*epoch      // replaced epochs, for results that met them just then
 	plain   *epoch        // this version's, while another mode has replaced it: its calls may still succeed
 	asking  bool          // a probe was asked of the store
 	unused  int           // grants that came too late for their call, in a row
 	grant   string        // such a grant's token
 	io      chan struct{} // one exchange with the store at a time
+}
+
+// told is what listeners were told last.
+type told struct {
+	phase   Phase
+	version uint64
+}
+
+// storeViews are the states that a circuit has from its store. They are large,
+// and apart so that a circuit without a store does not bear them.
+type storeViews struct {
+	shared State // as the store knows it
+	seen   State // newest state that was watched during an exchange
 }
 
 // Name returns the canonical name.
@@ -275,6 +288,7 @@ func (c *Circuit) detailed() *detail {
 	if c.d == nil {
 		c.d = &detail{state: State{Policy: *c.policy.Load(), Seed: rand.Uint64() >> 11}}
 		if c.box.sync != nil {
+			c.d.storeViews = &storeViews{}
 			c.d.io = make(chan struct{}, 1)
 			c.d.id.From = newToken()
 		}
@@ -330,13 +344,14 @@ func urgent(e *Event) bool {
 // tell queues the transition to s for the listeners, if they have not been
 // told of that version.
 func (c *Circuit) tell(s *State) {
-	if s.Version <= c.d.told.Version {
+	last := &c.d.told
+	if s.Version <= last.version {
 		return
 	}
-	if tr, changed := Changed(c.name, &c.d.told, s); changed {
+	if tr, changed := Changed(c.name, &State{Phase: last.phase, Version: last.version}, s); changed {
 		c.box.out.transition(tr)
 	}
-	c.d.told = State{Phase: s.Phase, Version: s.Version}
+	*last = told{s.Phase, s.Version}
 }
 
 // collect folds what the fast path counted since it was last called. The

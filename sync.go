@@ -298,7 +298,7 @@ func (c *Circuit) adopt(s State) {
 	}
 	if !d.met { // what happened before this process came is no news
 		d.met = true
-		d.told = State{Phase: d.shared.Phase, Version: max(d.shared.Version, d.told.Version)}
+		d.told = told{d.shared.Phase, max(d.shared.Version, d.told.version)}
 	}
 	c.tell(&d.shared)
 	c.refresh(c.box.now(), true)
