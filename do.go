@@ -31,7 +31,9 @@ func Do[T any](ctx context.Context, c *Circuit, f func(context.Context) (T, erro
 	v, err := f(ctx)
 	returned = true
 	if err == nil {
-		p.Done(Result{})
+		if !p.counted() { // a Result costs as much as to count it
+			p.Done(Result{})
+		}
 		return v, nil
 	}
 	p.Done(c.box.classify(ctx, err))

@@ -71,31 +71,37 @@ func (p Permit) Renew() {
 
 // Done reports the call's result. It is safe for concurrent use.
 func (p Permit) Done(r Result) {
-	e := p.epoch
-	if e == nil {
+	if r.Outcome == Success && r.Attempts <= 1 && p.counted() || p.epoch == nil {
 		return
 	}
-	if r.Outcome == Success && p.flight == nil && r.Attempts <= 1 {
-		switch e.mode {
-		case modePlain:
+	c := p.epoch.circuit
+	c.report(p, c.box.now(), r, true)
+}
+
+// counted counts a success, and reports false where it takes more than that.
+func (p Permit) counted() bool {
+	e := p.epoch
+	if e == nil || p.flight != nil {
+		return false
+	}
+	switch e.mode {
+	case modePlain:
+		e.ok.add()
+		return true
+	case modeWindow:
+		if e.circuit.cur.Load() == e && e.circuit.box.mono() < e.bucketEnd.Load() {
 			e.ok.add()
-			return
-		case modeWindow:
-			if e.circuit.cur.Load() == e && e.circuit.box.mono() < e.bucketEnd.Load() {
-				e.ok.add()
-				return
-			}
-		case modeTimed:
-			now := e.circuit.box.mono()
-			elapsed := now - p.start
-			if e.circuit.cur.Load() == e && now < e.bucketEnd.Load() && elapsed <= e.slow && p.start != 0 {
-				e.ok.addTimed(elapsed)
-				return
-			}
+			return true
+		}
+	case modeTimed:
+		now := e.circuit.box.mono()
+		elapsed := now - p.start
+		if e.circuit.cur.Load() == e && now < e.bucketEnd.Load() && elapsed <= e.slow && p.start != 0 {
+			e.ok.addTimed(elapsed)
+			return true
 		}
 	}
-	c := e.circuit
-	c.report(p, c.box.now(), r, true)
+	return false
 }
 
 // DoneAt is Done at a time of the caller's choosing; see [Circuit.AllowAt].
