@@ -230,7 +230,9 @@ func (c *Circuit) obey(t time.Time) {
 	c.collect(t)
 	if c.d != nil {
 		c.d.state.adopt(*c.policy.Load(), c.name)
-		c.d.shared.adopt(*c.policy.Load(), c.name)
+		if c.d.storeViews != nil {
+			c.d.shared.adopt(*c.policy.Load(), c.name)
+		}
 	}
 	now := c.cur.Load()
 	c.retire(now, t)
