@@ -212,10 +212,11 @@ func TestAServerThatDiesOwesNothing(t *testing.T) {
 }
 
 // TestACallThatADeadServerDidNotReadGoesToTheNext: the server has ended, but the
-// guard does not know yet, because a child of it holds the pipe.
+// guard does not know yet, because a child of it holds its output. The input it
+// gives up itself, before there is a child that would hold it a moment longer.
 func TestACallThatADeadServerDidNotReadGoesToTheNext(t *testing.T) {
 	k := talkTo(t, options{}, "sh", "-c",
-		`read line; echo "{\"id\":$(expr "$line" : '.*"id":\([0-9]*\)'),\"result\":{\"pid\":$$}}"; sleep 60 & exit 3`)
+		`read line; echo "{\"id\":$(expr "$line" : '.*"id":\([0-9]*\)'),\"result\":{\"pid\":$$}}"; exec </dev/null; sleep 60 & exit 3`)
 	k.call(1, "echo", "a")
 	var first struct{ Result struct{ PID int } }
 	if err := json.Unmarshal([]byte(k.want(`"id":1,`)), &first); err != nil {

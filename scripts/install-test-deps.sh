@@ -11,7 +11,7 @@ gcc:gcc libc6-dev:the race detector
 node:nodejs:SDK clients and MCP servers as test peers
 npm:npm:installing these peers
 redis-server:redis-server:the Redis store
-chromium:chromium:the panel
+chromium:chromium:the MCP server that drives a browser
 curl:curl:the sessions that the documents show
 spin:spin:the model of the probe protocol
 "
