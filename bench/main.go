@@ -30,7 +30,7 @@ var parts = []part{
 }
 
 func main() {
-	rounds := flag.Int("rounds", 9, "measurements of which the median is taken")
+	rounds := flag.Int("rounds", 5, "measurements of which the median is taken")
 	flag.Usage = usage
 	flag.Parse()
 	if flag.Arg(0) == child {

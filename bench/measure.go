@@ -70,6 +70,8 @@ func short(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "–"
+	case v == 0:
+		return "0"
 	case v >= 10_000:
 		return thousands(int64(math.Round(v)))
 	case v >= 100:
