@@ -71,10 +71,20 @@ func (p Permit) Renew() {
 
 // Done reports the call's result. It is safe for concurrent use.
 func (p Permit) Done(r Result) {
-	if r.Outcome == Success && r.Attempts <= 1 && p.counted() || p.epoch == nil {
+	e := p.epoch
+	if e == nil {
 		return
 	}
-	c := p.epoch.circuit
+	if r.Outcome == Success && r.Attempts <= 1 {
+		if e.mode == modePlain && p.flight == nil { // as counted, without the call
+			e.ok.add()
+			return
+		}
+		if p.counted() {
+			return
+		}
+	}
+	c := e.circuit
 	c.report(p, c.box.now(), r, true)
 }
 
