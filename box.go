@@ -344,8 +344,9 @@ func (b *Box) renew() {
 	b.deliver()
 }
 
-// Flush folds what the fast paths counted, tells the listeners, and waits until
-// the store has everything or ctx ends.
+// Flush folds what the fast paths counted, and waits until the store has
+// everything and the listeners have heard of it, or ctx ends. A listener must
+// not call it.
 func (b *Box) Flush(ctx context.Context) error {
 	for _, c := range b.all() {
 		c := c.lock()
@@ -353,10 +354,12 @@ func (b *Box) Flush(ctx context.Context) error {
 		c.mu.Unlock()
 	}
 	b.deliver()
-	if b.sync == nil {
-		return nil
+	if b.sync != nil {
+		if err := b.sync.flush(ctx); err != nil {
+			return err
+		}
 	}
-	return b.sync.flush(ctx)
+	return b.settle(ctx)
 }
 
 // Close flushes and ends the box's use of the store. Circuits go on deciding by

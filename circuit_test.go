@@ -324,3 +324,22 @@ func TestProbeThatIsRenewedKeepsItsSlot(t *testing.T) {
 		wantPhase(t, c, fusebox.Closed)
 	})
 }
+
+// Metrics are read after a flush: what another goroutine is just telling the
+// listeners must have been told by then.
+func TestFlushWaitsForTheListeners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, fusebox.Config{Policy: onePolicy(nil)})
+		c := circuit(t, b, "model/a")
+		heard := false
+		b.OnTransition(func(fusebox.Transition) {
+			time.Sleep(time.Second)
+			heard = true
+		})
+		go c.Trip("test")
+		synctest.Wait()
+		if err := b.Flush(t.Context()); err != nil || !heard {
+			t.Errorf("flushed before the listener had heard, error %v", err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package fusebox
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,6 +17,7 @@ type outbox struct {
 	mu       sync.Mutex
 	queue    []any // Transition, Event or Notice
 	busy     bool
+	idle     chan struct{} // closed when busy ends; nil = nobody waits for that
 	next     int
 	onChange []listener[Transition]
 	onEvent  []listener[Event]
@@ -56,6 +58,10 @@ func (b *Box) deliver() {
 	o.busy = true
 	defer func() { // also when a listener calls runtime.Goexit
 		o.busy = false
+		if o.idle != nil {
+			close(o.idle)
+			o.idle = nil
+		}
 		o.mu.Unlock()
 	}()
 	for len(o.queue) > 0 {
@@ -71,6 +77,30 @@ func (b *Box) deliver() {
 		}
 	}
 	o.queue = nil
+}
+
+// settle delivers, and waits for whoever is delivering already: afterwards the
+// listeners have heard of everything that happened before.
+func (b *Box) settle(ctx context.Context) error {
+	o := &b.out
+	for {
+		b.deliver()
+		o.mu.Lock()
+		if !o.busy {
+			o.mu.Unlock()
+			return nil
+		}
+		if o.idle == nil {
+			o.idle = make(chan struct{})
+		}
+		idle := o.idle
+		o.mu.Unlock()
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // send calls the listeners without the lock, which the caller holds.
