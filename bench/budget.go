@@ -52,6 +52,13 @@ func (f *findings) budgets(out io.Writer) error {
 		add(true, budget{what: "gateway, requests/s of the bare forwarder's", most: 0.9, have: ours.perSecond.median() / bare.perSecond.median(), atLeast: true})
 		add(true, budget{what: "gateway, added at p50", unit: "ms", most: 0.5, have: ours.whole.median() - direct.whole.median()})
 	}
+	for _, transport := range mcpTransports {
+		if took, ok := f.mcp[transport.name]; ok {
+			p50 := func(way string) float64 { return took[way].median() }
+			add(true, budget{what: "MCP guard, " + transport.name + ", p50 of the byte relay's", most: 1.6, have: p50(mcpGuard) / p50(mcpBytes)})
+			add(true, budget{what: "MCP guard, " + transport.name + ", a denial's p50 of a direct call's", most: 0.5, have: p50(mcpDenied) / p50(mcpDirect)})
+		}
+	}
 	fmt.Fprint(out, "## Budgets\n\nWhat was promised, and whether this run kept it; CPU nanoseconds.\n\n")
 	t := newTable("figure", "budget", "measured", "kept")
 	for _, b := range all {

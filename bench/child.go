@@ -25,6 +25,7 @@ var childParts = map[string]func(args []string) error{
 		return nil
 	},
 	"store":    storeLapsChild,
+	"mcp":      mcpChild,
 	"upstream": func([]string) error { return serveHere(upstream()) },
 	"bare":     func(args []string) error { return serveHere(bareForwarder(args[0])) },
 	"reverse":  func(args []string) error { return serveHere(reverseProxy(args[0])) },

@@ -129,14 +129,22 @@ func startFronts(dir string, up *server) (fronts []*front, missing string, err e
 	return append(fronts, x), "", nil
 }
 
-// fuseboxUp builds the program that people run and has it keep its evidence in
-// dir.
-func fuseboxUp(dir, upstream string) (*exec.Cmd, error) {
-	binary := filepath.Join(dir, "fusebox")
+// buildFusebox builds the program that people run, in dir.
+func buildFusebox(dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "fusebox")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/fusebox")
 	build.Dir = ".."
 	if said, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building fusebox: %w\n%s", err, said)
+		return "", fmt.Errorf("building fusebox: %w\n%s", err, said)
+	}
+	return binary, nil
+}
+
+// fuseboxUp is the gateway, which keeps its evidence in dir.
+func fuseboxUp(dir, upstream string) (*exec.Cmd, error) {
+	binary, err := buildFusebox(dir)
+	if err != nil {
+		return nil, err
 	}
 	config := filepath.Join(dir, "fusebox.yaml")
 	text := fmt.Sprintf("store: file://%s/state\nbackends:\n  up: {url: \"http://%s/v1\", dialect: openai}\n", dir, upstream)

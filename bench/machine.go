@@ -11,6 +11,11 @@ import (
 	"strings"
 )
 
+// otherPeers are modules that are measured beside the circuits' libraries.
+var otherPeers = []string{
+	"github.com/mark3labs/mcp-go", "github.com/modelcontextprotocol/go-sdk", "go.etcd.io/bbolt", "modernc.org/sqlite",
+}
+
 // describeMachine says where and with what was measured.
 func describeMachine(out io.Writer, rounds int) {
 	fmt.Fprintf(out, "%s, %s/%s, %d cores (%s), %d rounds; load when it began: %s.\n\n",
@@ -21,8 +26,8 @@ func describeMachine(out io.Writer, rounds int) {
 	}
 	var versions []string
 	for _, m := range info.Deps {
-		isPeer := func(l library) bool { return l.module == m.Path }
-		if slices.ContainsFunc(libraries, isPeer) && m.Path != fuseboxModule {
+		isLibrary := func(l library) bool { return l.module == m.Path }
+		if slices.ContainsFunc(libraries, isLibrary) && m.Path != fuseboxModule || slices.Contains(otherPeers, m.Path) {
 			versions = append(versions, strings.TrimPrefix(m.Path, "github.com/")+" "+m.Version)
 		}
 	}

@@ -25,6 +25,7 @@ var parts = []part{
 	{"circuits", (*findings).circuits},
 	{"stores", (*findings).stores},
 	{"gateway", (*findings).gateway},
+	{"mcp", (*findings).mcpGuards},
 	{"growth", (*findings).growth},
 	{"budgets", (*findings).budgets},
 }
