@@ -15,8 +15,8 @@ import (
 )
 
 // redisServer starts a redis-server without persistence on a free port and
-// returns its host and port, and what ends it.
-func redisServer(t *testing.T) (host string, kill func()) {
+// returns its host and port, and what ends it. The options come last.
+func redisServer(t *testing.T, options ...string) (host string, kill func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -25,7 +25,8 @@ func redisServer(t *testing.T) (host string, kill func()) {
 	host = l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(host)
-	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	args := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}
+	server := exec.Command("redis-server", append(args, options...)...)
 	if err := server.Start(); err != nil {
 		t.Fatalf("%v: scripts/install-test-deps.sh installs it", err)
 	}
