@@ -48,6 +48,9 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.call.permit.Answering() // a long answer is none that is overdue
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		b.call.settle(b.atEnd)

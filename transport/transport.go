@@ -9,6 +9,9 @@
 //	                           │
 //	                           └─────it says "worked"───────> reported at its body's end
 //
+// With a policy's Overdue a call is late until the first byte of its body comes,
+// however good its header: a stream may begin at once and say nothing.
+//
 // An answer that worked is counted when its body ends, because a stream that
 // breaks after a good header has failed. Read or close every body, as net/http
 // asks for anyway: one that is neither is reported by nobody, and a probe among

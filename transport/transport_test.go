@@ -470,6 +470,53 @@ func TestRetryAfterThrottles(t *testing.T) {
 	}
 }
 
+// A long answer was counted as overdue although it had been coming all along.
+func TestOverdueIsWhatDoesNotBeginToAnswer(t *testing.T) {
+	const overdue = 10 * time.Second
+	for _, test := range []struct {
+		name     string
+		first    time.Duration // until the first byte; the end comes a minute after it
+		failures int
+	}{
+		{"it begins in time", overdue / 2, 0},
+		{"its header alone is no answer", overdue * 2, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				box, err := fusebox.New(fusebox.Config{Policy: func(name string) fusebox.Policy {
+					p := policy(name)
+					p.Overdue = overdue
+					return p
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, in := io.Pipe()
+				go func() {
+					time.Sleep(test.first)
+					io.WriteString(in, "first")
+					time.Sleep(time.Minute)
+					in.Close()
+				}()
+				rt := newTransport(t, transport.Config{Box: box, Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+					return answer(r, 200, out), nil
+				})})
+				resp, err := rt.RoundTrip(request(t, t.Context()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadAll(resp.Body); err != nil {
+					t.Fatal(err)
+				}
+				if s := status(t, box, circuit); s.Failures != test.failures {
+					t.Errorf("%d failures, want %d: %s", s.Failures, test.failures, s.LastError)
+				}
+				box.Close(t.Context())
+			})
+		})
+	}
+}
+
 func TestHostsHaveCircuitsOfTheirOwn(t *testing.T) {
 	box := newBox(t)
 	open(t, box)
