@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/internal/retryafter"
 )
 
 // quotaBench is how long a backend rests whose quota is used up, where it does
@@ -226,6 +227,15 @@ func (f *fault) details(value []byte) iter.Seq[[]byte] {
 	}
 }
 
+// until is when the error's body says that its backend may be asked again; zero
+// = it does not.
+func (f *fault) until(now time.Time) time.Time {
+	if f.delay <= 0 {
+		return time.Time{}
+	}
+	return now.Add(min(f.delay, fusebox.MaxThrottle))
+}
+
 // judge says what an answer that is an error means. status is 0 for an error
 // inside a stream that began well.
 func judge(status int, h http.Header, body []byte, now time.Time) verdict {
@@ -250,21 +260,13 @@ func judge(status int, h http.Header, body []byte, now time.Time) verdict {
 		v.result.Outcome, v.result.Class = fusebox.Failure, fusebox.ClassAuth
 	case meansQuota:
 		v.result.Outcome, v.owner = fusebox.Throttled, ofCredential
-		v.result.NotBefore = now.Add(quotaBench)
-		if t := retryAfter(h, now); t.After(v.result.NotBefore) {
-			v.result.NotBefore = t
-		}
+		v.result.NotBefore = retryafter.Latest(now.Add(quotaBench), retryafter.Of(h, now))
 	case meansThrottled:
 		v.result.Outcome = fusebox.Throttled
-		if v.result.NotBefore = retryAfter(h, now); v.result.NotBefore.IsZero() {
-			v.result.NotBefore = spentLimit(h, now)
-		}
-		if v.result.NotBefore.IsZero() && f.delay > 0 {
-			v.result.NotBefore = capped(now.Add(f.delay), now)
-		}
+		v.result.NotBefore = retryafter.Latest(retryafter.Of(h, now), retryafter.Spent(h, now), f.until(now))
 	default:
 		v.result.Outcome, v.result.Class = fusebox.Failure, classOf(means)
-		v.result.NotBefore = retryAfter(h, now)
+		v.result.NotBefore = retryafter.Of(h, now)
 	}
 	return v
 }

@@ -4,13 +4,9 @@ import (
 	"net/http"
 	"testing"
 	"time"
-
-	"github.com/fusebox-go/fusebox"
 )
 
 var epoch = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-
-const maxWait = fusebox.MaxThrottle
 
 func header(pairs ...string) http.Header {
 	h := http.Header{}
@@ -20,54 +16,37 @@ func header(pairs ...string) http.Header {
 	return h
 }
 
-func TestScenario7_RetryAfterInAllItsForms(t *testing.T) {
+// How long a backend is left alone is the latest of all that it says.
+func TestTheLaterDeadlineWins(t *testing.T) {
+	const slow = `{"error":{"type":"rate_limit_error","message":"slow"}}`
+	const delayed = `{"error":{"status":"RESOURCE_EXHAUSTED","message":"slow","details":[{"retryDelay":"30s"}]}}`
 	for _, c := range []struct {
 		name   string
+		status int
 		header http.Header
-		want   time.Duration // 0 = not said
+		body   string
+		want   time.Duration // 0 = it does not say
 	}{
-		{"seconds", header("Retry-After", "30"), 30 * time.Second},
-		{"a fraction", header("Retry-After", "0.25"), 250 * time.Millisecond},
-		{"a date", header("Retry-After", epoch.Add(time.Minute).Format(http.TimeFormat)), time.Minute},
-		{"milliseconds", header("Retry-After-Ms", "1500"), 1500 * time.Millisecond},
-		{"milliseconds win", header("Retry-After-Ms", "1500", "Retry-After", "2"), 1500 * time.Millisecond},
-		{"milliseconds of Azure", header("X-Ms-Retry-After-Ms", "700"), 700 * time.Millisecond},
-		{"absent", header(), 0},
-		{"zero", header("Retry-After", "0"), 0},
-		{"negative", header("Retry-After", "-5"), 0},
-		{"past", header("Retry-After", epoch.Add(-time.Minute).Format(http.TimeFormat)), 0},
-		{"huge", header("Retry-After", "1e300"), maxWait},
-		{"infinite", header("Retry-After", "Inf"), maxWait},
-		{"not a number", header("Retry-After", "NaN"), 0},
-		{"nonsense", header("Retry-After", "soon"), 0},
-		{"a date in years", header("Retry-After", epoch.AddDate(5, 0, 0).Format(http.TimeFormat)), maxWait},
+		{"Retry-After alone", 429, header("Retry-After", "7"), slow, 7 * time.Second},
+		{"a spent limit alone", 429, header("X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "6m0s"), slow, 6 * time.Minute},
+		{"a limit that lasts longer", 429, header("Retry-After", "7", "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "20s"), slow, 20 * time.Second},
+		{"a limit that ends before", 429, header("Retry-After", "7", "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "2s"), slow, 7 * time.Second},
+		{"a limit that is not spent", 429, header("Retry-After", "7", "X-Ratelimit-Remaining-Tokens", "9", "X-Ratelimit-Reset-Tokens", "20s"), slow, 7 * time.Second},
+		{"a delay in the body", 429, header("Retry-After", "7"), delayed, 30 * time.Second},
+		{"a delay that is over before", 429, header("Retry-After", "40"), delayed, 40 * time.Second},
+		{"nothing", 429, header(), slow, 0},
+		{"a failure, whose limits are another matter", 503, header("Retry-After", "7", "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "20s"), "{}", 7 * time.Second},
+		{"a quota", 429, header("Retry-After", "7"), `{"error":{"code":"insufficient_quota"}}`, quotaBench},
+		{"a quota that says more", 429, header("Retry-After", "7200"), `{"error":{"code":"insufficient_quota"}}`, 2 * time.Hour},
 	} {
-		got := retryAfter(c.header, epoch)
-		if want := epoch.Add(c.want); c.want == 0 && !got.IsZero() || c.want > 0 && !got.Equal(want) {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}
-
-func TestA429WithoutRetryAfterIsReadFromItsLimits(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		header http.Header
-		want   time.Duration
-	}{
-		{"requests are spent", header("X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Requests", "6m0s"), 6 * time.Minute},
-		{"tokens are spent", header("X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "12ms"), 12 * time.Millisecond},
-		{"nothing is spent", header("X-Ratelimit-Remaining-Tokens", "5", "X-Ratelimit-Reset-Tokens", "9s"), 0},
-		{"Azure says nothing", header("X-Ratelimit-Remaining-Tokens", "-1", "X-Ratelimit-Reset-Tokens", "0"), 0},
-		{"anthropic", header("Anthropic-Ratelimit-Input-Tokens-Remaining", "0", "Anthropic-Ratelimit-Input-Tokens-Reset", epoch.Add(40*time.Second).Format(time.RFC3339)), 40 * time.Second},
-		{"anthropic, unified", header("Anthropic-Ratelimit-Unified-Status", "rejected", "Anthropic-Ratelimit-Unified-Reset", "1795953630"), 30 * time.Second},
-		{"anthropic, allowed", header("Anthropic-Ratelimit-Unified-Status", "allowed", "Anthropic-Ratelimit-Unified-Reset", "1795953630"), 0},
-		{"absurd", header("Anthropic-Ratelimit-Unified-Reset", "9223372036854775807"), maxWait},
-		{"nonsense", header("X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "later"), 0},
-	} {
-		got := spentLimit(c.header, epoch)
-		if want := epoch.Add(c.want); c.want == 0 && !got.IsZero() || c.want > 0 && !got.Equal(want) {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			v, want := judge(c.status, c.header, []byte(c.body), epoch), time.Time{}
+			if c.want > 0 {
+				want = epoch.Add(c.want)
+			}
+			if !v.result.NotBefore.Equal(want) {
+				t.Errorf("left alone until %v, want %v", v.result.NotBefore, want)
+			}
+		})
 	}
 }

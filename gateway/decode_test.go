@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fusebox-go/fusebox"
 )
 
 func TestMembersAreFoundWithoutDecoding(t *testing.T) {
@@ -133,7 +135,7 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body []byte, after string) {
 		now := epoch
 		v := judge(status, map[string][]string{"Retry-After": {after}}, body, now)
-		if at := v.result.NotBefore; !at.IsZero() && (!at.After(now) || at.Sub(now) > maxWait) {
+		if at := v.result.NotBefore; !at.IsZero() && (!at.After(now) || at.Sub(now) > fusebox.MaxThrottle) {
 			t.Fatalf("asked to wait until %v, now is %v", at, now)
 		}
 		if v.result.Err == nil {

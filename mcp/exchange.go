@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/internal/retryafter"
 )
 
 // exchange is one tool call over HTTP: a POST and the response to it, which may
@@ -202,30 +202,20 @@ func judgeStatus(resp *http.Response, now time.Time) verdict {
 		return undecided(err.Error())
 	case code == http.StatusTooManyRequests:
 		v := undecided(err.Error())
-		v.server = fusebox.Result{Outcome: fusebox.Throttled, Err: err, NotBefore: retryAfter(resp.Header, now)}
+		v.server = fusebox.Result{Outcome: fusebox.Throttled, Err: err, NotBefore: retryafter.Of(resp.Header, now)}
 		return v
 	case code == http.StatusNotFound && resp.Request != nil && resp.Request.Header.Get(sessionHeader) != "":
 		return undecided("its session is over")
 	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout:
 		return broken(fusebox.ClassTimeout, err)
 	case code == http.StatusServiceUnavailable, code == 529:
-		return broken(fusebox.ClassOverloaded, err)
+		v := broken(fusebox.ClassOverloaded, err)
+		v.server.NotBefore = retryafter.Of(resp.Header, now)
+		return v
 	case code >= 500:
 		return broken(fusebox.ClassServer, err)
 	}
 	return verdict{tool: fusebox.Result{Outcome: fusebox.Rejected, Err: err}}
-}
-
-// retryAfter reads Retry-After, in seconds or as a date; zero = it does not say.
-func retryAfter(h http.Header, now time.Time) time.Time {
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return now.Add(time.Duration(seconds) * time.Second)
-	}
-	if date, err := http.ParseTime(text); err == nil {
-		return date
-	}
-	return time.Time{}
 }
 
 // closing calls f when the body is closed.

@@ -192,10 +192,10 @@ func TestWhatTheServersStatusSays(t *testing.T) {
 		health fusebox.Health
 	}{
 		{400, "", "", fusebox.Up}, {401, "", "", fusebox.Up}, {404, "", "", fusebox.Up},
-		{500, "", fusebox.ClassServer, fusebox.Up}, {503, "", fusebox.ClassOverloaded, fusebox.Up}, {504, "", fusebox.ClassTimeout, fusebox.Up},
+		{500, "", fusebox.ClassServer, fusebox.Up}, {503, "", fusebox.ClassOverloaded, fusebox.Up}, {503, "120", fusebox.ClassOverloaded, fusebox.Up}, {504, "", fusebox.ClassTimeout, fusebox.Up},
 		{429, "120", "", fusebox.Up},
 	} {
-		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+		t.Run(fmt.Sprint(test.status, test.header), func(t *testing.T) {
 			r := remoteServer(t, options{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", test.header)
 				w.Header().Set("Www-Authenticate", "Bearer x")
@@ -206,7 +206,7 @@ func TestWhatTheServersStatusSays(t *testing.T) {
 				t.Errorf("the client gets %d %q", status, body)
 			}
 			c, _ := r.box.Circuit("server/s")
-			if s := c.Status(); s.LastClass != test.class || s.Health != test.health || s.Throttled.IsZero() != (test.status != 429) {
+			if s := c.Status(); s.LastClass != test.class || s.Health != test.health || s.Throttled.IsZero() != (test.header == "") {
 				t.Errorf("the server's circuit: %+v", s)
 			}
 		})

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/internal/retryafter"
 )
 
 // statusOverloaded is what some providers answer beside 503.
@@ -18,7 +20,7 @@ const statusOverloaded = 529
 //	1xx, 2xx, 3xx       success
 //	401, 403, 407       failure of class auth
 //	408, 504            failure of class timeout
-//	429                 throttled, until its Retry-After if it has one
+//	429                 throttled, until its Retry-After or until spent limits begin anew, if it says so
 //	503, 529            failure of class overloaded; not asked again before its Retry-After if it has one
 //	other 4xx           rejected: the host answered, the request was wrong
 //	other 5xx           failure of class server
@@ -31,11 +33,12 @@ func Classify(resp *http.Response) fusebox.Result {
 	case status < 400:
 		return fusebox.Result{Outcome: fusebox.Success}
 	case status == http.StatusTooManyRequests:
-		notBefore, _ := retryAfter(resp.Header)
+		now := time.Now()
+		notBefore := retryafter.Latest(retryafter.Of(resp.Header, now), retryafter.Spent(resp.Header, now))
 		return fusebox.Result{Outcome: fusebox.Throttled, NotBefore: notBefore, Err: statusError(status)}
 	case status == http.StatusServiceUnavailable, status == statusOverloaded:
 		r := failure(fusebox.ClassOverloaded, statusError(status))
-		r.NotBefore, _ = retryAfter(resp.Header)
+		r.NotBefore = retryafter.Of(resp.Header, time.Now())
 		return r
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
 		return failure(fusebox.ClassAuth, statusError(status))

@@ -63,7 +63,7 @@ func TestClassifyRetryAfter(t *testing.T) {
 		{"zero", map[string]string{"Retry-After": "0"}, 0},
 		{"negative", map[string]string{"Retry-After": "-5"}, 0},
 		{"absurd", map[string]string{"Retry-After": "1e300"}, fusebox.MaxThrottle},
-		{"infinite", map[string]string{"Retry-After": "inf"}, 0},
+		{"a spent limit that lasts longer", map[string]string{"Retry-After": "2", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "9"}, 9 * time.Second},
 		{"nonsense", map[string]string{"Retry-After": "soon"}, 0},
 	}
 	for _, test := range tests {
