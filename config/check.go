@@ -106,7 +106,7 @@ func onlyStreaks(trips []fusebox.Trip) bool {
 
 func (k *checker) backends() {
 	for _, b := range k.c.Backends {
-		if !slices.ContainsFunc(k.c.Routes, func(r Route) bool { return slices.Contains(r.Backends, b.Name) }) {
+		if !slices.ContainsFunc(k.c.Routes, func(r Route) bool { return r.uses(b.Name) }) {
 			k.warn(b.path, "no route uses this backend", `add it to one: routes: [{match: "*", backends: [`+b.Name+`]}]`)
 		}
 		t := b.Timeouts.OrDefault()
@@ -136,6 +136,13 @@ func (k *checker) routes() {
 				k.warn(fmt.Sprintf("routes[%d].match", i), fmt.Sprintf("is never reached: %s stands before it and matches all of it", shown(before.Match)),
 					"put the more exact route first")
 				break
+			}
+		}
+		for j, b := range r.Backends {
+			shared := slices.ContainsFunc(r.Backends, func(o RouteBackend) bool { return o.Priority == b.Priority && o.Name != b.Name })
+			if b.Weight > 1 && !shared {
+				k.warn(fmt.Sprintf("routes[%d].backends[%d].weight", i, j), fmt.Sprintf("%s shares its priority with no other backend, and so the weight means nothing", b.Name),
+					"give the backend that it shares the requests with the same priority, or leave the weight out")
 			}
 		}
 	}

@@ -20,6 +20,7 @@ func TestCheckWarns(t *testing.T) {
 		{"a backend without a route", "backends: {x: {url: http://a/v1, dialect: openai}}", "1:12", "no route uses this backend"},
 		{"a limit beyond the total", strings.Replace(backend, "%", ", timeouts: {idle: 20m}", 1), "1:68", "longer than the total of 10m"},
 		{"a total below the time to connect", strings.Replace(backend, "%", ", timeouts: {total: 1s}", 1), "1:69", "shorter than the built-in time to connect"},
+		{"a weight for itself", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: '*', backends: [{backend: x, priority: 1, weight: 2}]}]", "2:68", "shares its priority with no other backend"},
 		{"a route behind a wider one", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes:\n- {match: '*', backends: [x]}\n- {match: gpt-*, backends: [x]}", "4:11", "never reached"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

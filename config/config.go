@@ -132,10 +132,32 @@ const (
 
 // Route sends models to backends, in order.
 type Route struct {
-	Match    string   // a model's name, or a pattern
-	Backends []string // names of Backends, most wanted first
+	Match    string         // a model's name, or a pattern
+	Backends []RouteBackend // most wanted first
 	Answers  Answers
 	NextOn   []string // codes of errors, in lower case, that go on to the next backend; nil = not said
+}
+
+// RouteBackend is a backend's place in a route. Backends of one priority share
+// the requests by weight; those of the next are asked when none of them answers.
+type RouteBackend struct {
+	Name     string
+	Priority int // from 1, the lowest is asked first; it does not fall along the list
+	Weight   int // relative to the others of its priority; 1 or more
+}
+
+// InOrder gives each backend a priority of its own, most wanted first.
+func InOrder(names ...string) []RouteBackend {
+	list := make([]RouteBackend, len(names))
+	for i, name := range names {
+		list[i] = RouteBackend{name, i + 1, 1}
+	}
+	return list
+}
+
+// uses reports whether the route has a backend.
+func (r *Route) uses(backend string) bool {
+	return slices.ContainsFunc(r.Backends, func(b RouteBackend) bool { return b.Name == backend })
 }
 
 // MCP lists the tool servers that are guarded.

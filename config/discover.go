@@ -32,11 +32,11 @@ func Discover(env func(string) string, reachable func(url string) bool) *Config 
 	if len(c.Backends) == 0 {
 		return c
 	}
-	all := Route{Match: "*", Answers: AnswersPass}
+	var names []string
 	for i := range c.Backends {
 		c.Backends[i].path = joinPath("backends", c.Backends[i].Name)
-		all.Backends = append(all.Backends, c.Backends[i].Name)
+		names = append(names, c.Backends[i].Name)
 	}
-	c.Routes = []Route{all}
+	c.Routes = []Route{{Match: "*", Backends: InOrder(names...), Answers: AnswersPass}}
 	return c
 }

@@ -35,7 +35,9 @@ retry:  {attempts: 2, base: 500ms, max: 8s, wait: 0s, budget: {ratio: 0.2, per_m
 backends:
   local:  {url: "http://127.0.0.1:11434/v1", dialect: openai, models: {"*": llama3.2}, timeouts: {connect: 2s, headers: 60s, first_token: 60s, idle: 20s, total: 10m}, limit: {concurrent: 4, per_minute: 60}}
   paid:   {url: "https://api.example.com/v1", dialect: openai, key: {env: PAID_API_KEY}}   # key: client passes the client's own
+  other:  {url: "https://api.example.org/v1", dialect: openai}
 routes:
+  - {match: "gpt-*", backends: [{backend: paid, priority: 1, weight: 3}, {backend: other, priority: 1}, local], answers: whole}
   - {match: "*", backends: [local, paid], answers: pass, next_on: [context_length_exceeded, Content_Filter]}
 mcp:
   servers: {crm: {command: [node, crm.js]}, search: {url: "http://127.0.0.1:9000/mcp", listen: 127.0.0.1:4050}}
@@ -82,8 +84,12 @@ func TestTheWholeFileIsRead(t *testing.T) {
 			{Name: "local", URL: "http://127.0.0.1:11434/v1", Dialect: OpenAI, Models: map[string]string{"*": "llama3.2"},
 				Timeouts: Timeouts{2 * time.Second, time.Minute, time.Minute, 20 * time.Second, 10 * time.Minute}, Limit: Limit{4, 60}},
 			{Name: "paid", URL: "https://api.example.com/v1", Dialect: OpenAI, Key: Secret{Env: "PAID_API_KEY"}},
+			{Name: "other", URL: "https://api.example.org/v1", Dialect: OpenAI},
 		}},
-		{"routes", c.Routes, []Route{{"*", []string{"local", "paid"}, AnswersPass, []string{"context_length_exceeded", "content_filter"}}}},
+		{"routes", c.Routes, []Route{
+			{"gpt-*", []RouteBackend{{"paid", 1, 3}, {"other", 1, 1}, {"local", 2, 1}}, AnswersWhole, nil},
+			{"*", InOrder("local", "paid"), AnswersPass, []string{"context_length_exceeded", "content_filter"}},
+		}},
 		{"servers", c.MCP.Servers, []Server{
 			{Name: "crm", Command: []string{"node", "crm.js"}},
 			{Name: "search", URL: "http://127.0.0.1:9000/mcp", Listener: Listener{Listen: "127.0.0.1:4050"}},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -179,35 +180,88 @@ func (d *decoder) routes(n *node, c *Config, root *node) {
 	})
 }
 
-// routeBackends reads the backends of a route: each known, each once.
-func (d *decoder) routeBackends(n *node, c *Config) []string {
-	var known, out []string
+// maxWeight bounds the weights and priorities of a route's backends.
+const maxWeight = 1000
+
+// routeBackends reads the backends of a route: each known, each once, their
+// priorities not falling.
+func (d *decoder) routeBackends(n *node, c *Config) []RouteBackend {
+	var known []string
 	for _, b := range c.Backends {
 		known = append(known, b.Name)
 	}
+	var out []RouteBackend
+	alone := "" // the last one, where it has its priority to itself
 	ok := d.list(n, "a list of backends", func(item *node) {
-		s := d.text(item, "a backend's name")
-		if s == nil {
+		b := RouteBackend{Weight: 1}
+		last := 0
+		if len(out) > 0 {
+			last = out[len(out)-1].Priority
+		}
+		name, priority := item, (*node)(nil)
+		if item.kind == mapping {
+			var weight *node
+			name = nil
+			present := d.object(item, keys{
+				"backend":  func(n *node) { name = n },
+				"priority": func(n *node) { priority = n; set(&b.Priority, d.whole(n, 1, maxWeight)) },
+				"weight":   func(n *node) { weight = n; set(&b.Weight, d.whole(n, 1, maxWeight)) },
+			})
+			d.required(item, present, "backend", "name it: {backend: paid, priority: 1, weight: 3}")
+			if weight != nil && priority == nil {
+				d.fail(weight, "want a priority beside the weight, have none", "say which it shares with others: {backend: paid, priority: 1, weight: 3}")
+			}
+			if name == nil {
+				return
+			}
+		}
+		if b.Name = d.routeBackend(name, known, out); b.Name == "" {
 			return
 		}
-		name, _ := fusebox.CanonicalName(*s)
 		switch {
-		case !slices.Contains(known, name):
-			do := didYouMean(*s, known)
-			if do == "" {
-				do = "describe it under backends:"
-			}
-			d.fail(item, "want one of the backends ("+strings.Join(known, ", ")+"), have "+shown(*s), do)
-		case slices.Contains(out, name):
-			d.fail(item, "want each backend once in a route, have "+shown(*s)+" again", "leave it out: retries are said with retry:")
+		case priority == nil:
+			b.Priority, alone = last+1, b.Name
+		case b.Priority == 0: // not read
+			return
+		case b.Priority < last:
+			d.fail(priority, fmt.Sprintf("want priorities that do not fall along the list, have %d after %d", b.Priority, last), "put it before those that are asked later")
+			return
+		case b.Priority == last && alone != "":
+			d.fail(priority, fmt.Sprintf("want a priority above %d, which %s has to itself, have %d", last, alone, b.Priority),
+				fmt.Sprintf("to share it, say {backend: %s, priority: %d}", alone, last))
+			return
 		default:
-			out = append(out, name)
+			alone = ""
 		}
+		out = append(out, b)
 	})
 	if ok && len(n.items) == 0 {
 		d.fail(n, "want at least one backend, have an empty list", "name them, most wanted first: backends: [local, paid]")
 	}
 	return out
+}
+
+// routeBackend reads the name of a known backend that is not there yet; "" = it
+// is none.
+func (d *decoder) routeBackend(n *node, known []string, before []RouteBackend) string {
+	s := d.text(n, "a backend's name")
+	if s == nil {
+		return ""
+	}
+	name, _ := fusebox.CanonicalName(*s)
+	switch {
+	case !slices.Contains(known, name):
+		do := didYouMean(*s, known)
+		if do == "" {
+			do = "describe it under backends:"
+		}
+		d.fail(n, "want one of the backends ("+strings.Join(known, ", ")+"), have "+shown(*s), do)
+		return ""
+	case slices.ContainsFunc(before, func(b RouteBackend) bool { return b.Name == name }):
+		d.fail(n, "want each backend once in a route, have "+shown(*s)+" again", "leave it out: retries are said with retry:")
+		return ""
+	}
+	return name
 }
 
 func (d *decoder) mcp(n *node, c *Config) {

@@ -71,7 +71,7 @@ func TestSchemaTakesWhatTheConfigTakes(t *testing.T) {
 var beyondSchema = []string{
 	"of below count", "both after and calls", "max below after", "max below base",
 	"duplicate key", "duplicate circuit in another spelling", "duplicate backend", "duplicate route", "duplicate server",
-	"unknown backend", "one address for two", "two documents",
+	"unknown backend", "priorities that fall", "a priority that a name has", "backend twice, with weights", "one address for two", "two documents",
 	"off loopback without a token", "every address without a token", "server off loopback without a token",
 	"port out of range", "URL with a port that cannot be",
 	"pattern without quotes", "anchor", "alias", "merge", "tag", "not YAML", "not text", "control character",
@@ -111,6 +111,7 @@ func TestSchemaHasTheConfigsKeys(t *testing.T) {
 		"backends: {a: {%}}":             def("backend"),
 		"backends: {a: {timeouts: {%}}}": def("backend").Properties["timeouts"],
 		"routes: [{%}]":                  def("route"),
+		"routes: [{backends: [{%}]}]":    def("routeBackend"),
 		"mcp: {%}":                       s.Properties["mcp"],
 		"mcp: {servers: {a: {%}}}":       def("server"),
 		"circuits: {a: {trip: [{%}]}}":   allOf(def("rule").AnyOf),

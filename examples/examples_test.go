@@ -318,7 +318,7 @@ func TestWorkerFleet(t *testing.T) {
 func TestLocalFirst(t *testing.T) {
 	cfg := load(t, "local-first.yaml")
 	route, ok := cfg.Route("any-model")
-	if !ok || len(route.Backends) != 2 || route.Backends[0] != "local" || route.Backends[1] != "paid" {
+	if !ok || len(route.Backends) != 2 || route.Backends[0].Name != "local" || route.Backends[1].Name != "paid" {
 		t.Fatalf("route: %+v", route)
 	}
 	local, _ := cfg.Backend("local")

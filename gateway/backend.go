@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -26,9 +27,10 @@ type backend struct {
 	box       *fusebox.Box
 	streamed  Timeouts
 	whole     Timeouts
-	allowance *fusebox.Allowance
+	budget    fusebox.Budget
+	allowance *fusebox.Allowance // by budget
 	limiter   *limiter
-	clients   throttledKeys // with ClientKey
+	clients   *throttledKeys // with ClientKey
 
 	mu   sync.RWMutex
 	seen map[string]struct{} // circuits of its own models; guarded by mu
@@ -40,7 +42,7 @@ func newBackend(cfg Backend, box *fusebox.Box, retry fusebox.Retry) (*backend, e
 		return nil, fmt.Errorf("gateway: backend %q: %w", cfg.Name, err)
 	}
 	b := &backend{Backend: cfg, base: base, box: box, seen: map[string]struct{}{},
-		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole(), allowance: fusebox.NewAllowance(retry.Budget), limiter: newLimiter(cfg.Limit)}
+		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole(), budget: retry.Budget, allowance: fusebox.NewAllowance(retry.Budget), limiter: newLimiter(cfg.Limit), clients: &throttledKeys{}}
 	if t := retry.Timeout; t > 0 {
 		b.streamed.Total, b.whole.Total = min(b.streamed.Total, t), min(b.whole.Total, t)
 	}
@@ -200,4 +202,17 @@ func (p *permits) settle(v verdict) {
 	}
 	p.credential.Done(forCredential)
 	p.model.Done(forModel)
+}
+
+// takeOver shares what the backend's predecessor counts, so that a new
+// configuration does not allow it all anew.
+func (b *backend) takeOver(old *backend) {
+	b.limiter, b.clients = old.limiter, old.clients
+	b.limiter.set(b.Limit)
+	if b.budget == old.budget {
+		b.allowance = old.allowance
+	}
+	old.mu.RLock()
+	defer old.mu.RUnlock()
+	b.seen = maps.Clone(old.seen)
 }

@@ -27,10 +27,9 @@ type call struct {
 	began    time.Time
 	run      string // which run it belongs to; "" = none
 
-	route     route    // with the backends that speak the dialect
-	pulse     *pulse   // while a stream is held back; nil = none is
-	first     *backend // the route's first choice
-	trials    []trial  // backends that did not answer, in order
+	route     route   // with the backends that speak the dialect
+	pulse     *pulse  // while a stream is held back; nil = none is
+	trials    []trial // backends that did not answer, in order
 	attempts  int
 	failovers int
 
@@ -122,19 +121,19 @@ func (c *call) readBody() error {
 // serve tries the route's backends in order until one has answered.
 func (c *call) serve() {
 	c.route = c.g.routeFor(c.endpoint.dialect, c.peeked.model)
-	if len(c.route.backends) == 0 {
+	if len(c.route.tiers) == 0 {
 		c.refuse(c.noRoute())
 		return
 	}
-	c.first = c.route.backends[0]
 	if c.holds() && c.peeked.stream {
 		c.pulse = newPulse(c.w, c.g.pulse)
 	}
-	for _, b := range c.route.backends {
-		if c.visit(b) {
+	for _, t := range c.route.tiers {
+		answered, on := c.ask(t)
+		if answered {
 			return
 		}
-		if c.r.Context().Err() != nil || !c.mayGoElsewhere() {
+		if !on {
 			break
 		}
 	}
@@ -144,6 +143,27 @@ func (c *call) serve() {
 	case c.lastResort():
 	default:
 		c.exhausted()
+	}
+}
+
+// ask asks the backends of one priority, in the order that their weights give.
+// It reports whether the client has an answer now, and whether those of the
+// next priority may be asked else.
+func (c *call) ask(t *tier) (answered, on bool) {
+	for turn := t.begin(); ; {
+		b := turn.next()
+		if b == nil {
+			return false, true
+		}
+		if c.visit(b) {
+			return true, true
+		}
+		if c.trials[len(c.trials)-1].denial != nil {
+			turn.pass()
+		}
+		if c.r.Context().Err() != nil || !c.mayGoElsewhere() {
+			return false, false
+		}
 	}
 }
 
@@ -411,7 +431,7 @@ func (c *call) setHeaders(backend, outcome string) {
 
 // outcomeBy is what an answer by b says of the route.
 func (c *call) outcomeBy(b *backend) string {
-	if b != c.first {
+	if !c.route.tiers[0].has(b) {
 		return outcomeDegraded
 	}
 	return outcomeOK

@@ -69,8 +69,8 @@ type Backend struct {
 
 // Route is an ordered list of backends for the models it matches.
 type Route struct {
-	Match    string   // a model's name, or a pattern in which * stands for anything
-	Backends []string // names, the first choice first
+	Match    string         // a model's name, or a pattern in which * stands for anything
+	Backends []RouteBackend // the first choice first; see InOrder
 
 	// Answers is how they are handed on. "pass", or "": as they come; a break
 	// after the first content is told. "whole": held back until complete, up to
@@ -84,16 +84,33 @@ type Route struct {
 	NextOn []string
 }
 
+// RouteBackend is a backend's place in a route. Backends of one priority share
+// the requests by weight; those of the next are asked when none of them answers.
+type RouteBackend struct {
+	Name     string
+	Priority int // 1 or more, the lowest is asked first; it does not fall along the list
+	Weight   int // its share of the requests, relative to the others of its priority; 1 or more
+}
+
+// InOrder gives each backend a priority of its own, the first choice first.
+func InOrder(names ...string) []RouteBackend {
+	list := make([]RouteBackend, len(names))
+	for i, name := range names {
+		list[i] = RouteBackend{Name: name, Priority: i + 1, Weight: 1}
+	}
+	return list
+}
+
 // routes returns the configured routes, or one over all backends.
 func (c *Config) routes() []Route {
 	if len(c.Routes) > 0 {
 		return c.Routes
 	}
-	all := Route{Match: "*"}
+	names := make([]string, len(c.Backends))
 	for i := range c.Backends {
-		all.Backends = append(all.Backends, c.Backends[i].Name)
+		names[i] = c.Backends[i].Name
 	}
-	return []Route{all}
+	return []Route{{Match: "*", Backends: InOrder(names...)}}
 }
 
 // check returns every mistake in c, joined.
@@ -186,13 +203,21 @@ func (r *Route) problems(backends map[string]bool) (problems []string) {
 	if len(r.Backends) == 0 {
 		problems = append(problems, "backends: there is none")
 	}
-	for i, name := range r.Backends {
-		if !backends[name] {
-			problems = append(problems, fmt.Sprintf("backends: there is no backend %q", name))
+	priority := 1
+	for i, b := range r.Backends {
+		if !backends[b.Name] {
+			problems = append(problems, fmt.Sprintf("backends: there is no backend %q", b.Name))
 		}
-		if slices.Contains(r.Backends[:i], name) {
-			problems = append(problems, fmt.Sprintf("backends: %q stands there twice; a request visits a backend once", name))
+		if slices.ContainsFunc(r.Backends[:i], func(before RouteBackend) bool { return before.Name == b.Name }) {
+			problems = append(problems, fmt.Sprintf("backends: %q stands there twice; a request visits a backend once", b.Name))
 		}
+		if b.Priority < priority {
+			problems = append(problems, fmt.Sprintf("backends: %q has the priority %d; want at least %d", b.Name, b.Priority, priority))
+		}
+		if b.Weight < 1 || b.Weight > MaxWeight {
+			problems = append(problems, fmt.Sprintf("backends: %q has the weight %d; want 1 to %d", b.Name, b.Weight, MaxWeight))
+		}
+		priority = max(priority, b.Priority)
 	}
 	return problems
 }

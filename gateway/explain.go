@@ -15,39 +15,62 @@ type Explanation struct {
 	Route   string   // the pattern that matches
 	Answers string   // "pass" or "whole"
 	NextOn  []string // codes of errors that go on to the next backend
-	Choices []Choice // in the order in which they are asked; the first usable one is
+	Choices []Choice // by priority, in the order of the configuration
 }
 
 // Choice is one backend of a route.
 type Choice struct {
-	Backend string
-	Model   string // by the backend's name
-	Circuit string // of that model there
-	Usable  bool
-	Probe   bool            // the call would decide whether the circuit closes
-	Denial  *fusebox.Denial // why it is passed over; nil = it is usable
-	Why     string          // in words
+	Backend  string
+	Priority int
+	Weight   int
+	Share    float64 // of the requests that are sent to it first, 0 to 1: its weight among the usable ones of the best priority
+	Model    string  // by the backend's name
+	Circuit  string  // of that model there
+	Usable   bool
+	Probe    bool            // the call would decide whether the circuit closes
+	Denial   *fusebox.Denial // why it is passed over; nil = it is usable
+	Why      string          // in words
 }
 
 // Explain says where a request would go now. It asks no backend and changes no
 // circuit. The error says that no route serves the model in this dialect.
 func (g *Gateway) Explain(d Dialect, model string) (Explanation, error) {
 	r := g.routeFor(d, model)
-	if len(r.backends) == 0 {
+	if len(r.tiers) == 0 {
 		return Explanation{}, g.noRoute(d, model)
 	}
 	e := Explanation{Dialect: d, Route: r.match, Answers: answersPass, NextOn: r.nextOn}
 	if r.whole {
 		e.Answers = answersWhole
 	}
-	for _, b := range r.backends {
-		choice, err := b.choice(mapped(b.Models, model), time.Now())
-		if err != nil {
-			return Explanation{}, err
+	for _, t := range r.tiers {
+		for _, m := range t.members {
+			choice, err := m.backend.choice(mapped(m.backend.Models, model), time.Now())
+			if err != nil {
+				return Explanation{}, err
+			}
+			choice.Priority, choice.Weight = t.priority, m.weight
+			e.Choices = append(e.Choices, choice)
 		}
-		e.Choices = append(e.Choices, choice)
 	}
+	share(e.Choices)
 	return e, nil
+}
+
+// share divides the requests among the usable backends of the best priority.
+func share(choices []Choice) {
+	best, total := 0, 0
+	for _, c := range choices {
+		if c.Usable && (best == 0 || c.Priority == best) {
+			best = c.Priority
+			total += c.Weight
+		}
+	}
+	for i := range choices {
+		if c := &choices[i]; c.Usable && c.Priority == best {
+			c.Share = float64(c.Weight) / float64(total)
+		}
+	}
 }
 
 // choice looks at the backend's circuits as admit asks them: the credential's first.
@@ -96,10 +119,6 @@ func usableWords(health fusebox.Health, probe bool) string {
 
 // noRoute says that no route serves the model in a dialect that is spoken.
 func (g *Gateway) noRoute(d Dialect, model string) *refusal {
-	patterns := make([]string, len(g.routes))
-	for i, r := range g.routes {
-		patterns[i] = r.match
-	}
 	return refuse(http.StatusNotFound, "model_not_found", fmt.Sprintf("No route of this gateway serves the model %q through the %s API. Its routes: %s.",
-		shorten(model), d, strings.Join(patterns, ", ")))
+		shorten(model), d, strings.Join(g.patterns, ", ")))
 }

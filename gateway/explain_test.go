@@ -21,7 +21,7 @@ func TestExplainSaysWhatTheRoutingDoesAndAsksNobody(t *testing.T) {
 	}
 	defer box.Close(t.Context())
 	g, err := gateway.New(gateway.Config{Box: box, Backends: []gateway.Backend{a.backend(), mapped, keyed},
-		Routes: []gateway.Route{{Match: "m*", Backends: []string{"a", "b", "d"}, Answers: "whole"}}})
+		Routes: []gateway.Route{{Match: "m*", Backends: gateway.InOrder("a", "b", "d"), Answers: "whole"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,37 @@ func TestExplainSaysWhatTheRoutingDoesAndAsksNobody(t *testing.T) {
 	if n := a.hits() + b.hits() + d.hits(); n != 0 {
 		t.Errorf("the backends were asked %d times", n)
 	}
+	if a, b, d := e.Choices[0], e.Choices[1], e.Choices[2]; a.Share != 0 || b.Share != 1 || d.Share != 0 || a.Priority != 1 || d.Priority != 3 {
+		t.Errorf("shares and priorities: %+v", e.Choices)
+	}
 	if _, err := g.Explain(gateway.OpenAI, "x"); err == nil || !strings.Contains(err.Error(), "Its routes: m*.") {
 		t.Errorf("a model without a route: %v", err)
+	}
+}
+
+func TestExplainDividesTheRequestsOfThePriorityThatIsUsable(t *testing.T) {
+	f, _ := shared(t, nil, nil)
+	for _, step := range []struct {
+		trip string
+		want [4]float64 // of a, b, c and d
+	}{
+		{"", [4]float64{0.5, 0.25, 0.25, 0}},
+		{"model/a/m", [4]float64{0, 0.5, 0.5, 0}},
+		{"model/b/m", [4]float64{0, 0, 1, 0}},
+		{"model/c/m", [4]float64{0, 0, 0, 1}},
+		{"model/d/m", [4]float64{}},
+	} {
+		if step.trip != "" {
+			f.circuit(t, step.trip).Trip("bad release")
+		}
+		e, err := f.gateway.Explain(gateway.OpenAI, "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range e.Choices {
+			if c.Share != step.want[i] || c.Weight != []int{2, 1, 1, 1}[i] || c.Priority != []int{1, 1, 1, 2}[i] {
+				t.Errorf("without %s: %+v, want the share %v", step.trip, c, step.want[i])
+			}
+		}
 	}
 }

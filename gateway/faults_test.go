@@ -74,7 +74,7 @@ func everyWay(t *testing.T, cfg gateway.Config, limits gateway.Timeouts, policy 
 					cfg.Backends = append(cfg.Backends, b)
 				}
 				cfg.Backends[1].Models = map[string]string{"*": "m-of-b"}
-				cfg.Routes = []gateway.Route{{Match: "*", Backends: []string{"a", "b"}, Answers: way}}
+				cfg.Routes = []gateway.Route{{Match: "*", Backends: gateway.InOrder("a", "b"), Answers: way}}
 				if cfg.Retry == (fusebox.Retry{}) {
 					cfg.Retry = fusebox.Retry{Attempts: 2, Base: time.Millisecond, Max: time.Millisecond, Budget: fusebox.Budget{PerMinute: 1000}}
 				}

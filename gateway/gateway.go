@@ -3,6 +3,7 @@ package gateway
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -13,7 +14,8 @@ type Gateway struct {
 	box      *fusebox.Box
 	access   access
 	backends []*backend
-	routes   []route
+	routes   map[Dialect][]route
+	patterns []string // of all routes
 	retry    fusebox.Retry
 	maxBody  int64
 	pulse    time.Duration
@@ -21,12 +23,12 @@ type Gateway struct {
 	observer Observer
 }
 
-// route is a Route at work.
+// route is a Route at work, as far as its backends speak one dialect.
 type route struct {
-	match    string
-	whole    bool     // answers are held back until they are complete
-	nextOn   []string // codes of errors that go on to the next backend
-	backends []*backend
+	match  string
+	whole  bool     // answers are held back until they are complete
+	nextOn []string // codes of errors that go on to the next backend
+	tiers  []*tier  // the backends by priority, the first choice first
 }
 
 // New returns a Gateway, or everything that is wrong with cfg.
@@ -35,7 +37,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{box: cfg.Box, access: newAccess(cfg.Token, cfg.Listen), retry: cfg.Retry, maxBody: cfg.MaxBody, pulse: cfg.KeepAlive,
-		log: cfg.Logger, observer: cfg.Observer}
+		log: cfg.Logger, observer: cfg.Observer, routes: map[Dialect][]route{}}
 	if g.retry == (fusebox.Retry{}) {
 		g.retry = fusebox.DefaultRetry()
 	}
@@ -62,12 +64,31 @@ func New(cfg Config) (*Gateway, error) {
 		if made.nextOn == nil {
 			made.nextOn = []string{contextTooLong}
 		}
-		for _, name := range r.Backends {
-			made.backends = append(made.backends, byName[name])
+		for _, d := range []Dialect{OpenAI, Anthropic} {
+			if made.tiers = tiersOf(r.Backends, byName, d); len(made.tiers) > 0 {
+				g.routes[d] = append(g.routes[d], made)
+			}
 		}
-		g.routes = append(g.routes, made)
+		g.patterns = append(g.patterns, r.Match)
 	}
 	return g, nil
+}
+
+// TakeOver goes on where another gateway is, which this one is to replace: what
+// backends of the same names have under way counts against their limits, and
+// routes that are as they were go on sharing out requests by weight. Call it
+// before this gateway serves; the other one may still.
+func (g *Gateway) TakeOver(other *Gateway) {
+	for _, b := range g.backends {
+		if i := slices.IndexFunc(other.backends, func(o *backend) bool { return o.Name == b.Name }); i >= 0 {
+			b.takeOver(other.backends[i])
+		}
+	}
+	for d, routes := range g.routes {
+		for i := range min(len(routes), len(other.routes[d])) {
+			routes[i].takeOver(&other.routes[d][i])
+		}
+	}
 }
 
 // Close closes the connections to backends that are not in use.
@@ -106,20 +127,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // routeFor returns the first route that matches a model and has backends of the
-// dialect, with those alone. Its backends are empty if there is none.
+// dialect, with those alone. It has no tiers if there is none.
 func (g *Gateway) routeFor(d Dialect, model string) route {
-	for _, r := range g.routes {
-		if model != "" && !matches(r.match, model) {
-			continue
-		}
-		all := r.backends
-		r.backends = nil
-		for _, b := range all {
-			if b.Dialect == d {
-				r.backends = append(r.backends, b)
-			}
-		}
-		if len(r.backends) > 0 {
+	for _, r := range g.routes[d] {
+		if model == "" || matches(r.match, model) {
 			return r
 		}
 	}

@@ -32,7 +32,7 @@ func (a answer) errorOf(t *testing.T) (kind, message string) {
 func TestBadRequestsGetHonestAnswersInTheClientsDialect(t *testing.T) {
 	a, b := newUpstream(t, "a", chats("x")), newUpstream(t, "b", messages("x"))
 	f := newFront(t, nil, gateway.Config{Backends: []gateway.Backend{a.backend(), b.anthropic()},
-		Routes: []gateway.Route{{Match: "m*", Backends: []string{"a", "b"}}}})
+		Routes: []gateway.Route{{Match: "m*", Backends: gateway.InOrder("a", "b")}}})
 	deep := `{"model":"m","x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`
 	for _, c := range []struct {
 		name, method, path, body string
@@ -322,7 +322,7 @@ func TestConfigurationMistakesAreAllNamed(t *testing.T) {
 			{Name: "ok", URL: "http://user:pw@h/v1", Dialect: gateway.OpenAI, Key: func() string { return "" }},
 			{Name: "ok", URL: "http://h/v1", Dialect: gateway.OpenAI, ClientKey: true, Key: func() string { return "" }, KeyName: "K"},
 		},
-		Routes: []gateway.Route{{Backends: []string{"nobody"}, Answers: "sometimes"}},
+		Routes: []gateway.Route{{Backends: gateway.InOrder("nobody"), Answers: "sometimes"}},
 		Retry:  fusebox.Retry{Attempts: -1},
 	})
 	if err == nil {

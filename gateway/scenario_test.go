@@ -329,7 +329,7 @@ func TestScenario11_ARequestVisitsABackendOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	backends := []gateway.Backend{{Name: "a", URL: "http://127.0.0.1:1/v1", Dialect: gateway.OpenAI}, {Name: "b", URL: "http://127.0.0.1:1/v1", Dialect: gateway.OpenAI}}
-	_, err = gateway.New(gateway.Config{Box: box, Backends: backends, Routes: []gateway.Route{{Match: "*", Backends: []string{"a", "b", "a"}}}})
+	_, err = gateway.New(gateway.Config{Box: box, Backends: backends, Routes: []gateway.Route{{Match: "*", Backends: gateway.InOrder("a", "b", "a")}}})
 	if err == nil || !strings.Contains(err.Error(), `"a" stands there twice`) {
 		t.Fatalf("a route back to its start: %v", err)
 	}

@@ -258,6 +258,7 @@ func messageStream(text string, steps ...string) http.HandlerFunc {
 type front struct {
 	*httptest.Server
 	box     *fusebox.Box
+	gateway *gateway.Gateway
 	arrived atomic.Int64 // requests
 
 	mu       sync.Mutex
@@ -300,6 +301,7 @@ func newFrontOn(t testing.TB, boxed fusebox.Config, cfg gateway.Config) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.gateway = g
 	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.arrived.Add(1)
 		g.ServeHTTP(w, r)

@@ -20,7 +20,7 @@ func held(t *testing.T, limits gateway.Timeouts, first, second http.HandlerFunc)
 	primary := a.backend()
 	primary.Timeouts = limits
 	f = newFront(t, trips(9, time.Hour), gateway.Config{KeepAlive: tick / 20, Backends: []gateway.Backend{primary, b.backend()},
-		Routes: []gateway.Route{{Match: "*", Backends: []string{"a", "b"}, Answers: "whole"}}})
+		Routes: []gateway.Route{{Match: "*", Backends: gateway.InOrder("a", "b"), Answers: "whole"}}})
 	return f, a, b
 }
 

@@ -103,6 +103,7 @@ func (s *server) takeUp(path string) error {
 		made.Close()
 		return err
 	}
+	made.TakeOver(s.gateway.Load())
 	s.gateway.Swap(made).Close()
 	return nil
 }

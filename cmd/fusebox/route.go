@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,18 +20,21 @@ type routeReport struct {
 	Route   string        `json:"route"`
 	Answers string        `json:"answers"`
 	NextOn  []string      `json:"next_on"`
-	Picked  string        `json:"picked"` // "" = no backend is usable
+	Picked  string        `json:"picked"` // the one with the largest share; "" = no backend is usable
 	Choices []routeChoice `json:"choices"`
 }
 
 type routeChoice struct {
-	Backend string          `json:"backend"`
-	Model   string          `json:"model"`
-	Circuit string          `json:"circuit"`
-	Usable  bool            `json:"usable"`
-	Probe   bool            `json:"probe"`
-	Why     string          `json:"why"`
-	Denied  *fusebox.Denial `json:"denied,omitempty"`
+	Backend  string          `json:"backend"`
+	Priority int             `json:"priority"`
+	Weight   int             `json:"weight"`
+	Share    float64         `json:"share"` // of the requests that are sent to it first
+	Model    string          `json:"model"`
+	Circuit  string          `json:"circuit"`
+	Usable   bool            `json:"usable"`
+	Probe    bool            `json:"probe"`
+	Why      string          `json:"why"`
+	Denied   *fusebox.Denial `json:"denied,omitempty"`
 }
 
 func (a *app) routeCommand() *cobra.Command {
@@ -38,9 +42,10 @@ func (a *app) routeCommand() *cobra.Command {
 		Use:   "route MODEL",
 		Short: "Show where a request for a model would go, and why",
 		Long: `Show where a request for a model would go now: the route that matches, its
-backends in the order in which they are asked, the circuit that guards each, and
-why it is usable or passed over. Nobody is asked, and nothing changes. It looks
-at what the store knows; a gateway that lost its store may know otherwise.`,
+backends by priority, the share of the requests that each gets first, the circuit
+that guards it, and why it is usable or passed over. Nobody is asked, and nothing
+changes. It looks at what the store knows; a gateway that lost its store may know
+otherwise.`,
 		Args: arguments(1, 1),
 		RunE: func(c *cobra.Command, args []string) error { return a.route(c.Context(), args[0]) },
 	}
@@ -85,11 +90,12 @@ func explainRoute(g *gateway.Gateway, model string) (reports []routeReport, err 
 			continue
 		}
 		r := routeReport{Model: model, Dialect: string(d), Route: e.Route, Answers: e.Answers, NextOn: e.NextOn}
+		most := 0.0
 		for _, c := range e.Choices {
-			if c.Usable && r.Picked == "" {
-				r.Picked = c.Backend
+			if c.Share > most {
+				r.Picked, most = c.Backend, c.Share
 			}
-			r.Choices = append(r.Choices, routeChoice{c.Backend, c.Model, c.Circuit, c.Usable, c.Probe, c.Why, c.Denial})
+			r.Choices = append(r.Choices, routeChoice{c.Backend, c.Priority, c.Weight, c.Share, c.Model, c.Circuit, c.Usable, c.Probe, c.Why, c.Denial})
 		}
 		reports = append(reports, r)
 	}
@@ -116,13 +122,13 @@ func (a *app) printRoutes(reports []routeReport) error {
 		}
 		a.printf("%s through the %s API: route %q, answers: %s, next on: %s\n", printable(r.Model), r.Dialect, r.Route, r.Answers, next)
 		t := &table{}
-		t.row("", "BACKEND", "MODEL", "CIRCUIT", "WHY")
+		t.row(" ", "BACKEND", "PRIORITY", "WEIGHT", "SHARE", "MODEL", "CIRCUIT", "WHY")
 		for _, c := range r.Choices {
-			mark := cell{"-", faint}
-			if c.Backend == r.Picked {
-				mark = cell{"→", green}
+			mark, share := cell{"-", faint}, ""
+			if c.Share > 0 {
+				mark, share = cell{"→", green}, fmt.Sprintf("%.0f %%", 100*c.Share)
 			}
-			t.row(mark, c.Backend, c.Model, c.Circuit, c.Why)
+			t.row(mark, c.Backend, c.Priority, c.Weight, share, c.Model, c.Circuit, c.Why)
 		}
 		a.printTable(t)
 		if r.Picked == "" {

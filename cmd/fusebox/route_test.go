@@ -14,6 +14,7 @@ backends:
   other: {url: "http://127.0.0.1:9/v1", dialect: anthropic}
 routes:
   - {match: "gpt-*", backends: [local, paid]}
+  - {match: "shared-*", backends: [{backend: local, priority: 1, weight: 3}, {backend: paid, priority: 1}]}
   - {match: "claude-*", backends: [other], answers: whole, next_on: []}
 `
 
@@ -28,6 +29,9 @@ func TestRouteExplainsTheChoice(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	local, paid := r.Choices[0], r.Choices[1]
+	if local.Share != 0 || paid.Share != 1 || local.Priority != 1 || paid.Priority != 2 {
+		t.Errorf("shares: %+v", r.Choices)
+	}
 	if local.Usable || local.Circuit != "model/local/llama3.2" || local.Denied == nil || !strings.HasPrefix(local.Why, "circuit open for another ") {
 		t.Errorf("local: %+v", local)
 	}
@@ -42,8 +46,21 @@ func TestRouteExplainsTheChoice(t *testing.T) {
 	if out := p.must("route", "claude-x").stdout; !strings.HasPrefix(out, `claude-x through the anthropic API: route "claude-*", answers: whole, next on: none`+"\n") || !strings.Contains(out, "→  other") {
 		t.Errorf("printed:\n%s", out)
 	}
-	if got := p.run("route", "llama"); got.code != exitFailed || !strings.Contains(got.stderr, "Its routes: gpt-*, claude-*.") {
+	if got := p.run("route", "llama"); got.code != exitFailed || !strings.Contains(got.stderr, "Its routes: gpt-*, shared-*, claude-*.") {
 		t.Errorf("a model without a route: exit code %d: %s", got.code, got.stderr)
+	}
+}
+
+func TestRouteSharesByWeight(t *testing.T) {
+	p := newPlace(t)
+	p.write("fusebox.yaml", routed)
+	var r routeReport
+	p.must("route", "shared-x", "--json").decode(t, &r)
+	if r.Picked != "local" || r.Choices[0].Share != 0.75 || r.Choices[1].Share != 0.25 || r.Choices[0].Weight != 3 || r.Choices[1].Priority != 1 {
+		t.Errorf("%+v", r)
+	}
+	if out := p.must("route", "shared-x").stdout; strings.Count(out, "→") != 2 || !strings.Contains(out, "75 %") || !strings.Contains(out, "25 %") {
+		t.Errorf("printed:\n%s", out)
 	}
 }
 

@@ -18,12 +18,12 @@ func (s *server) openDemo(ctx context.Context) error {
 		return err
 	}
 	s.demo = d
-	all := config.Route{Match: "*", Answers: config.AnswersPass}
+	var names []string
 	for _, b := range d.Backends {
 		s.config.Backends = append(s.config.Backends, config.Backend{Name: b.Name, URL: b.URL, Dialect: config.OpenAI})
-		all.Backends = append(all.Backends, b.Name)
+		names = append(names, b.Name)
 	}
-	s.config.Routes = []config.Route{all}
+	s.config.Routes = []config.Route{{Match: "*", Backends: config.InOrder(names...), Answers: config.AnswersPass}}
 	return nil
 }
 

@@ -42,13 +42,21 @@ func (a *app) newGateway(c *config.Config, box *fusebox.Box, observer gateway.Ob
 		g.Backends = append(g.Backends, served)
 	}
 	for _, r := range c.Routes {
-		g.Routes = append(g.Routes, gateway.Route{Match: r.Match, Backends: r.Backends, Answers: string(r.Answers), NextOn: r.NextOn})
+		g.Routes = append(g.Routes, gatewayRoute(r))
 	}
 	made, err := gateway.New(g)
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
 	}
 	return made, nil
+}
+
+func gatewayRoute(r config.Route) gateway.Route {
+	out := gateway.Route{Match: r.Match, Answers: string(r.Answers), NextOn: r.NextOn}
+	for _, b := range r.Backends {
+		out.Backends = append(out.Backends, gateway.RouteBackend(b))
+	}
+	return out
 }
 
 func gatewayBackend(b config.Backend, read secretReader) (gateway.Backend, error) {
