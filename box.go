@@ -40,6 +40,7 @@ type Config struct {
 
 	MaxCircuits int          // 0 = 100,000
 	Worker      string       // who reports; "" = not said
+	Version     string       // of the program, for those who look at the fleet
 	Observe     bool         // decide and record, but refuse nothing
 	Logger      *slog.Logger // nil = quiet
 }
@@ -50,6 +51,7 @@ const defaultMaxCircuits = 100_000
 // concurrent use.
 type Box struct {
 	cfg  Config
+	id   string    // unlike any other box's
 	base time.Time // wall clock at New; times are base plus a monotonic difference
 	mark time.Time // the same instant, with the monotonic reading
 	sync *syncer   // nil without a store
@@ -84,7 +86,7 @@ func New(cfg Config) (*Box, error) {
 	if cfg.Classify == nil {
 		cfg.Classify = Classify
 	}
-	b := &Box{cfg: cfg, policy: cfg.Policy, mark: time.Now(), circuits: map[string]*Circuit{}}
+	b := &Box{cfg: cfg, id: newToken(), policy: cfg.Policy, mark: time.Now(), circuits: map[string]*Circuit{}}
 	b.base = b.mark.Round(0).UTC()
 	b.out.log = cfg.Logger
 	var err error
@@ -374,7 +376,7 @@ func (b *Box) Close(ctx context.Context) error {
 	b.mu.Unlock()
 	err := b.Flush(ctx)
 	if b.sync != nil {
-		b.sync.end()
+		b.sync.end(ctx)
 	}
 	for _, c := range b.all() {
 		c := c.lock()

@@ -22,9 +22,15 @@ type Memory struct {
 
 	mu       sync.Mutex
 	circuits map[string]*memoryCircuit
+	workers  map[string]memoryWorker
 	watchers map[int]chan struct{}
 	next     int
 	closed   bool
+}
+
+type memoryWorker struct {
+	Worker
+	until time.Time
 }
 
 type memoryCircuit struct {
@@ -34,7 +40,7 @@ type memoryCircuit struct {
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{circuits: map[string]*memoryCircuit{}, watchers: map[int]chan struct{}{}}
+	return &Memory{circuits: map[string]*memoryCircuit{}, workers: map[string]memoryWorker{}, watchers: map[int]chan struct{}{}}
 }
 
 func (m *Memory) now() time.Time {
@@ -172,6 +178,56 @@ func (m *Memory) Evidence(_ context.Context, circuit string, since time.Time) it
 		}
 	}
 }
+
+// Announce implements [Presence].
+func (m *Memory) Announce(ctx context.Context, w Worker, ttl time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("memory store: %w", ErrClosed)
+	}
+	w.Seen = m.now()
+	delete(m.workers, w.ID)
+	m.forgetWorkers(w.Seen)
+	if ttl <= 0 {
+		return nil
+	}
+	if len(m.workers) >= MaxWorkers {
+		return fmt.Errorf("memory store: %d workers are there already", MaxWorkers)
+	}
+	m.workers[w.ID] = memoryWorker{w, w.Seen.Add(ttl)}
+	return nil
+}
+
+// Workers implements [Presence].
+func (m *Memory) Workers(ctx context.Context) ([]Worker, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("memory store: %w", ErrClosed)
+	}
+	m.forgetWorkers(m.now())
+	var there []Worker
+	for _, w := range m.workers {
+		there = append(there, w.Worker)
+	}
+	slices.SortFunc(there, Worker.Compare)
+	return there, nil
+}
+
+// forgetWorkers drops those whose time is over.
+func (m *Memory) forgetWorkers(now time.Time) {
+	maps.DeleteFunc(m.workers, func(_ string, w memoryWorker) bool { return !now.Before(w.until) })
+}
+
+// String names the store.
+func (m *Memory) String() string { return "memory" }
 
 // Close implements [Store].
 func (m *Memory) Close() error {

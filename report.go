@@ -3,6 +3,7 @@ package fusebox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -16,8 +17,39 @@ const (
 // Report is what a store knows at one instant: what `fusebox status --json` and
 // the admin listener's /v1/circuits print.
 type Report struct {
-	Circuits []Status    `json:"circuits"`
-	Runs     []RunStatus `json:"runs"`
+	Circuits []Status     `json:"circuits"`
+	Runs     []RunStatus  `json:"runs"`
+	Store    *StoreStatus `json:"store"`   // nil = there is none
+	Workers  []Worker     `json:"workers"` // that announced themselves within the last minute
+}
+
+// StoreStatus is whether a store answers, and how fast.
+type StoreStatus struct {
+	Address string // without secrets; empty if the store is not a fmt.Stringer
+	Answers bool
+	Latency time.Duration // of one read, where it answers
+	Error   string        // why it does not
+	Clock   time.Time     // the store's, when it answered
+}
+
+// storeStatusJSON is the contract's form of a store's status.
+type storeStatusJSON struct {
+	Address string     `json:"address"`
+	Answers bool       `json:"answers"`
+	Latency *float64   `json:"latency_ms"`
+	Error   string     `json:"error,omitempty"`
+	Clock   *time.Time `json:"clock"`
+}
+
+// MarshalJSON writes {"address":…,"answers":…,"latency_ms":…,"clock":…}; what is
+// unknown is null.
+func (s StoreStatus) MarshalJSON() ([]byte, error) {
+	out := storeStatusJSON{Address: s.Address, Answers: s.Answers, Error: s.Error, Clock: momentOrNull(s.Clock)}
+	if s.Answers {
+		ms := float64(s.Latency.Microseconds()) / 1000
+		out.Latency = &ms
+	}
+	return marshal(out)
 }
 
 // RunStatus is what a store knows of one run: an agent's or a job's.
@@ -48,10 +80,22 @@ func (r RunStatus) MarshalJSON() ([]byte, error) {
 // ReadReport reads the named circuits from the store, or all of them if no
 // names are given. It has no effects. A circuit asked for by name is in the
 // report though nothing is known of it. What could be read is returned along
-// with the errors of what could not.
+// with the errors of what could not; of a store that does not answer nothing is
+// asked twice.
 func ReadReport(ctx context.Context, store Store, names ...string) (Report, error) {
-	report := Report{Circuits: []Status{}, Runs: []RunStatus{}}
+	report := Report{Circuits: []Status{}, Runs: []RunStatus{}, Workers: []Worker{}}
+	asked, err := ask(ctx, store)
+	if report.Store = &asked; err != nil {
+		return report, err
+	}
 	var errs []error
+	if p, ok := store.(Presence); ok {
+		workers, err := p.Workers(ctx)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		report.Workers = append(report.Workers, workers...)
+	}
 	byName := len(names) > 0
 	if !byName {
 		for name, err := range store.Circuits(ctx) {
@@ -78,6 +122,28 @@ func ReadReport(ctx context.Context, store Store, names ...string) (Report, erro
 		report.Circuits = append(report.Circuits, state.StatusAt(name, now))
 	}
 	return report, errors.Join(errs...)
+}
+
+// askedCircuit is read to see whether a store answers. Nothing is recorded of it.
+const askedCircuit = "any/circuit"
+
+// ask reads twice: the first answer may take a connection, the second one tells
+// how fast the store is.
+func ask(ctx context.Context, store Store) (StoreStatus, error) {
+	var s StoreStatus
+	if named, ok := store.(fmt.Stringer); ok {
+		s.Address = named.String()
+	}
+	for range 2 {
+		begun := time.Now()
+		state, err := store.Apply(ctx, askedCircuit, Policy{})
+		if err != nil {
+			s.Answers, s.Error = false, ErrorText(err)
+			return s, err
+		}
+		s.Answers, s.Latency, s.Clock = true, time.Since(begun), state.Clock()
+	}
+	return s, nil
 }
 
 // Clock returns the time at which a state just read is to be judged: the

@@ -35,8 +35,11 @@ type syncer struct {
 	wake   chan struct{}
 	ended  sync.WaitGroup
 
+	present bool // this process was announced; of announce, then of end
+
 	mu    sync.Mutex
-	since time.Time // of local
+	since time.Time // of local, the last time
+	until time.Time // zero while it is
 	queue []*Circuit
 	known map[*Circuit]bool // in queue
 }
@@ -50,12 +53,18 @@ func newSyncer(b *Box) *syncer {
 func (y *syncer) begin() {
 	y.ended.Go(y.report)
 	y.ended.Go(y.watch)
+	if p, ok := y.store.(Presence); ok {
+		y.ended.Go(func() { y.announce(p) })
+	}
 }
 
-func (y *syncer) end() {
-	y.local.Store(true) // whoever calls on is not led to the store any more
+func (y *syncer) end(ctx context.Context) {
+	lost := y.local.Swap(true) // whoever calls on is not led to the store any more
 	y.cancel()
 	y.ended.Wait()
+	if !lost {
+		y.leave(ctx)
+	}
 }
 
 // kick has the circuit's events reported now.
@@ -150,7 +159,7 @@ func (y *syncer) lost(err error) {
 		return
 	}
 	y.mu.Lock()
-	y.since = y.box.now()
+	y.since, y.until = y.box.now(), time.Time{}
 	y.mu.Unlock()
 	y.box.cfg.Logger.Warn("the store is out of reach, circuits go on locally", "error", err)
 	for _, c := range y.box.all() {
@@ -168,6 +177,9 @@ func (y *syncer) found() {
 	if !y.local.Swap(false) {
 		return
 	}
+	y.mu.Lock()
+	y.until = y.box.now()
+	y.mu.Unlock()
 	y.box.cfg.Logger.Info("the store is back")
 	for _, c := range y.box.all() {
 		y.kick(c)

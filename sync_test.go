@@ -23,6 +23,8 @@ type faultyStore struct {
 	mute bool            // what is reported arrives, its answer does not
 	sent []fusebox.Event // all that arrived
 	told chan fusebox.State
+
+	announced int
 }
 
 func (f *faultyStore) set(change func(*faultyStore)) {
@@ -86,6 +88,19 @@ func (f *faultyStore) Circuits(ctx context.Context) iter.Seq2[string, error] {
 
 func (f *faultyStore) Evidence(ctx context.Context, circuit string, since time.Time) iter.Seq2[fusebox.Event, error] {
 	return f.store.Evidence(ctx, circuit, since)
+}
+
+func (f *faultyStore) Announce(ctx context.Context, w fusebox.Worker, ttl time.Duration) error {
+	f.set(func(f *faultyStore) { f.announced++ })
+	store, err := f.inner(ctx)
+	if err != nil {
+		return err
+	}
+	return store.(fusebox.Presence).Announce(ctx, w, ttl)
+}
+
+func (f *faultyStore) Workers(ctx context.Context) ([]fusebox.Worker, error) {
+	return f.store.(fusebox.Presence).Workers(ctx)
 }
 
 func (f *faultyStore) Close() error { return nil }

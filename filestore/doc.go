@@ -35,6 +35,11 @@
 // A state with many marks is not written with every line, but once the lines
 // since the last one are about as long as it, and at every transition.
 //
+// # Who is there
+//
+// Processes that live on leave a small file each in the folder workers: see
+// [fusebox.Presence]. No circuit depends on it.
+//
 // # Older files
 //
 // A harness that kept a plain counter can go on beside this package. For a

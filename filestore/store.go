@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +110,15 @@ func (s *Store) Close() error {
 		close(s.closed)
 	}
 	return nil
+}
+
+// String is the store's address.
+func (s *Store) String() string {
+	path := filepath.ToSlash(s.dir)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // C:/… on Windows
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
 }
 
 func (s *Store) isClosed() bool {

@@ -38,11 +38,12 @@ func parseAddress(text string) (*address, error) {
 	if err != nil {
 		return nil, errors.New("redisstore: want redis://host:6379/0, have something that is no URL")
 	}
+	text = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String() // all else may hold a secret
 	if u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {
-		return nil, fmt.Errorf("redisstore: want redis://host:6379/0 or rediss://host:6379/0, have %q", u.Redacted())
+		return nil, fmt.Errorf("redisstore: want redis://host:6379/0 or rediss://host:6379/0, have %q", text)
 	}
 	a := &address{
-		text: (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(),
+		text: text,
 		option: rueidis.ClientOption{
 			InitAddress:       []string{hostPort(u.Host)},
 			ClientName:        "fusebox",
@@ -84,6 +85,9 @@ func (a *address) parameters(u *url.URL) error {
 	known := map[string]func(values []string) error{
 		"addr": func(values []string) error {
 			for _, value := range values {
+				if strings.Contains(value, "@") {
+					return errors.New("addr: want HOST:PORT; user and password are those before the first host")
+				}
 				a.option.InitAddress = append(a.option.InitAddress, hostPort(value))
 			}
 			return nil

@@ -28,6 +28,10 @@
 // nobody uses the circuit for a while, but for the state of one that is not
 // closed.
 //
+// One key is everybody's: who is there, see [fusebox.Presence].
+//
+//	fusebox:workers                       hash: a field for each worker
+//
 // A report whose answer got lost is sent again with the same IDs and is skipped
 // where it had arrived. The server's clock rules: a worker takes times from it
 // as differences to one reply, and no worker's wall clock matters.

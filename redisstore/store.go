@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,6 +90,14 @@ func Open(c Config) (*Store, error) {
 		s.heartbeat = DefaultHeartbeat
 	}
 	return s, nil
+}
+
+// String is the store's address, without user and password.
+func (s *Store) String() string {
+	if s.prefix == DefaultPrefix {
+		return s.address
+	}
+	return s.address + "?prefix=" + url.QueryEscape(s.prefix)
 }
 
 // Close implements fusebox.Store.

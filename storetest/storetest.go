@@ -35,42 +35,60 @@ type Subject struct {
 	Verify func(t *testing.T, address string)
 }
 
+// need is what a test needs of its subject, besides that it is a store.
+type need int
+
+const (
+	nothing need = iota
+	processes
+	presence // it is a fusebox.Presence too
+)
+
 // Run tests the subject, each property in a subtest of its own.
 func Run(t *testing.T, s Subject) {
+	first, err := s.Open(s.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, present := first.(fusebox.Presence)
+	first.Close()
 	for _, test := range []struct {
-		name      string
-		run       func(*testing.T, *bed)
-		processes bool
+		name  string
+		run   func(*testing.T, *bed)
+		needs need
 	}{
-		{"folds as Fold does", foldsAsFoldDoes, false},
-		{"reading an unknown circuit", readsUnknown, false},
-		{"I12 unknown is usable", unknownIsUsable, false},
-		{"canonical names", canonicalNames, false},
-		{"lists circuits in order", listsCircuits, false},
-		{"evidence reads back", evidenceReadsBack, false},
-		{"transitions are recorded", transitionsAreRecorded, false},
-		{"the policy loaded later wins", laterPolicyWins, false},
-		{"of two policies as old the one given last wins", givenLastWins, false},
-		{"a zero policy is the stored one", zeroPolicyIsTheStoredOne, false},
-		{"throttles", throttles, false},
-		{"I14 holds", holds, false},
-		{"reset", resets, false},
-		{"I10 the future does not count", futureDoesNotCount, false},
-		{"checkpoints", checkpoints, false},
-		{"I2 late results do not vote", lateResultsDoNotVote, false},
-		{"I3 one probe at a time", oneProbeAtATime, false},
-		{"I4 a lapsed lease is taken over", lapsedLease, false},
-		{"I5 a canceled probe gives its slot back", canceledProbe, false},
-		{"concurrent writers lose nothing", concurrentWriters, false},
-		{"watch tells what others changed", watchTells, false},
-		{"a context that ended", endedContext, false},
-		{"closed", closedStore, false},
-		{"killed processes lose nothing acknowledged", killedProcesses, true},
-		{"I3 one probe over all processes", oneProbeOverProcesses, true},
-		{"I4 a killed prober is taken over", killedProber, true},
-		{"interleaved sessions", interleavedSessions, true},
+		{"folds as Fold does", foldsAsFoldDoes, nothing},
+		{"reading an unknown circuit", readsUnknown, nothing},
+		{"I12 unknown is usable", unknownIsUsable, nothing},
+		{"canonical names", canonicalNames, nothing},
+		{"lists circuits in order", listsCircuits, nothing},
+		{"evidence reads back", evidenceReadsBack, nothing},
+		{"transitions are recorded", transitionsAreRecorded, nothing},
+		{"the policy loaded later wins", laterPolicyWins, nothing},
+		{"of two policies as old the one given last wins", givenLastWins, nothing},
+		{"a zero policy is the stored one", zeroPolicyIsTheStoredOne, nothing},
+		{"throttles", throttles, nothing},
+		{"I14 holds", holds, nothing},
+		{"reset", resets, nothing},
+		{"I10 the future does not count", futureDoesNotCount, nothing},
+		{"checkpoints", checkpoints, nothing},
+		{"I2 late results do not vote", lateResultsDoNotVote, nothing},
+		{"I3 one probe at a time", oneProbeAtATime, nothing},
+		{"I4 a lapsed lease is taken over", lapsedLease, nothing},
+		{"I5 a canceled probe gives its slot back", canceledProbe, nothing},
+		{"concurrent writers lose nothing", concurrentWriters, nothing},
+		{"watch tells what others changed", watchTells, nothing},
+		{"a context that ended", endedContext, nothing},
+		{"closed", closedStore, nothing},
+		{"killed processes lose nothing acknowledged", killedProcesses, processes},
+		{"I3 one probe over all processes", oneProbeOverProcesses, processes},
+		{"I4 a killed prober is taken over", killedProber, processes},
+		{"interleaved sessions", interleavedSessions, processes},
+		{"workers that are there", workersAreThere, presence},
+		{"workers whose time is over", goneWorkers, presence},
+		{"presence in a closed store, or a context that ended", presenceOfNoUse, presence},
 	} {
-		if test.processes && !s.Processes {
+		if test.needs == processes && !s.Processes || test.needs == presence && !present {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
