@@ -70,6 +70,26 @@ func TestPrintingASecretShowsItsName(t *testing.T) {
 	}
 }
 
+// A password may stand where the user belongs, or in a parameter.
+func TestPrintingAStoreShowsWhereItIsAndNoMore(t *testing.T) {
+	for given, want := range map[string]string{
+		"rediss://hunter2@host/3":                             "rediss://host/3",
+		"redis://:hunter2@host:1?prefix=team:&other=hunter2":  "redis://host:1?prefix=team%3A",
+		"redis://h1?addr=h2&sentinel=main&sentinel_auth=true": "redis://h1",
+		"file:///var/lib/fusebox":                             "file:///var/lib/fusebox",
+	} {
+		store, err := ParseStore(given)
+		if err != nil || store.String() != want {
+			t.Errorf("%s shows as %s, %v, want %s", given, store, err, want)
+		}
+	}
+	for _, bad := range []string{"http://hunter2@host", "redis://u:hunter2@host/a?x=hunter2", "file:///x?hunter2"} {
+		if _, err := ParseStore(bad); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func TestStores(t *testing.T) {
 	for _, good := range []string{"file:///var/lib/fusebox", "file://localhost/x", "redis://h", "redis://h:1/0", "rediss://u:p@h/3"} {
 		if _, err := ParseStore(good); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // StoreURL says where circuits are kept: file:///dir on this machine, or
 // redis:// (rediss:// with TLS) for a fleet. The zero StoreURL is none. Printing
-// it leaves a password out.
+// it leaves out what may hold a secret.
 type StoreURL struct{ raw string }
 
 // ParseStore reads a store's URL, as in the file, --store and FUSEBOX_STORE.
@@ -28,7 +28,7 @@ func ParseStore(s string) (StoreURL, error) {
 			return StoreURL{}, errors.New("want file:///directory with three slashes, have the host " + shown(u.Host))
 		}
 		if u.Path == "" || u.Path == "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			return StoreURL{}, errors.New("want file:///directory, an absolute path and no more, have " + shown(u.Redacted()))
+			return StoreURL{}, errors.New("want file:///directory, an absolute path and no more, have " + shown(withoutSecrets(u)))
 		}
 	case "redis", "rediss":
 		if u.Hostname() == "" {
@@ -38,7 +38,7 @@ func ParseStore(s string) (StoreURL, error) {
 			return StoreURL{}, errors.New("want " + u.Scheme + "://host:6379/0 with a database's number, have " + shown(db))
 		}
 	default:
-		return StoreURL{}, errors.New("want file:///directory or redis://host:6379/0, have " + shown(u.Redacted()))
+		return StoreURL{}, errors.New("want file:///directory or redis://host:6379/0, have " + shown(withoutSecrets(u)))
 	}
 	return StoreURL{raw: s}, nil
 }
@@ -88,13 +88,22 @@ func (s StoreURL) Dir() string {
 // Shared reports whether the store is one that several machines use.
 func (s StoreURL) Shared() bool { return s.raw != "" && s.Dir() == "" }
 
-// String returns the URL without its password.
+// String returns the URL without what may hold a secret: user, password, and all
+// parameters but the prefix of the keys.
 func (s StoreURL) String() string {
 	u, err := url.Parse(s.raw)
 	if err != nil {
 		return ""
 	}
-	return u.Redacted()
+	return withoutSecrets(u)
+}
+
+func withoutSecrets(u *url.URL) string {
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if prefix := u.Query().Get("prefix"); prefix != "" {
+		shown.RawQuery = url.Values{"prefix": {prefix}}.Encode()
+	}
+	return shown.String()
 }
 
 // MarshalText returns what [StoreURL.String] does.
