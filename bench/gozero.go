@@ -9,14 +9,18 @@ import (
 	"github.com/zeromicro/go-zero/core/stat"
 )
 
+// It logs from when it is imported: refusals, and what the process uses.
+func init() {
+	stat.SetReporter(nil)
+	logx.Disable()
+}
+
 // go-zero's breaker is adaptive and takes no settings: the more of the last 10 s
 // failed, the more calls it refuses, by lot.
 var goZero = library{"go-zero", "github.com/zeromicro/go-zero", func(r rule, _ int) circuit {
 	if r != rate {
 		return nil
 	}
-	stat.SetReporter(nil) // else it logs refusals,
-	logx.Disable()        // and what the process uses
 	return goZeroCircuit{breaker.NewBreaker()}
 }}
 
