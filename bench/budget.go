@@ -47,6 +47,17 @@ func (f *findings) budgets(out io.Writer) error {
 	if s, ok := f.stored[storeKey{"filestore", fresh, 1}]; ok {
 		add(true, budget{what: "filestore, open-fold-close, p50", unit: "ms", most: 2, have: s.median() / 1000})
 	}
+	for _, o := range f.outcomes {
+		if o.sharing == shared {
+			fleet := fmt.Sprintf("%d workers share a circuit, calls fail in %v", o.workers, o.failing)
+			add(true, budget{what: fleet + ": calls at a broken backend", most: o.bound(o.delay), have: float64(o.reached)})
+			add(true, budget{what: fleet + ": probes at once", most: 1, have: float64(o.together)})
+		}
+	}
+	if n := len(f.reports); n > 0 {
+		most := f.reports[n-1]
+		add(true, budget{what: "reports of a fleet, counted of made", most: 1, have: float64(most.counted) / float64(most.made), atLeast: true})
+	}
 	if g := f.fronts; len(g) > 0 {
 		direct, bare, ours := g[0], g[1], findFront(g, gatewayName)
 		add(true, budget{what: "gateway, requests/s of the bare forwarder's", most: 0.9, have: ours.perSecond.median() / bare.perSecond.median(), atLeast: true})

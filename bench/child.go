@@ -26,6 +26,7 @@ var childParts = map[string]func(args []string) error{
 	},
 	"store":    storeLapsChild,
 	"mcp":      mcpChild,
+	"worker":   workerChild,
 	"upstream": func([]string) error { return serveHere(upstream()) },
 	"bare":     func(args []string) error { return serveHere(bareForwarder(args[0])) },
 	"reverse":  func(args []string) error { return serveHere(reverseProxy(args[0])) },

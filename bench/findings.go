@@ -9,6 +9,8 @@ type findings struct {
 	bytes    map[string][2]int64     // of a circuit by library: idle, and after a failure
 	passed   map[string]int          // odd cases by library
 	stored   map[storeKey]spread     // microseconds
+	reports  []crowdFigures          // to fusebox's shared store, by ever more
+	outcomes []outcome
 	fronts   []*front
 	mcp      map[string]map[string]spread // microseconds by transport and way
 }

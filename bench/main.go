@@ -24,6 +24,8 @@ type part struct {
 var parts = []part{
 	{"circuits", (*findings).circuits},
 	{"stores", (*findings).stores},
+	{"redis", (*findings).redis},
+	{"fleet", (*findings).fleet},
 	{"gateway", (*findings).gateway},
 	{"mcp", (*findings).mcpGuards},
 	{"growth", (*findings).growth},
