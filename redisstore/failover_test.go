@@ -25,10 +25,7 @@ func TestFailoverThatLostTheTrip(t *testing.T) {
 	fleet := newFleet(t, 3, p.url(), coolDown(time.Hour))
 	fleet[0].fail(1)
 	fleet[0].flush()
-	eventually(t, "the replica has heard of the circuit", func() bool {
-		text, err := behind.do("HGET", circuitKey("state"), "state").ToString()
-		return err == nil && text != ""
-	})
+	inStep(primary, behind)
 	if err := behind.do("REPLICAOF", "NO", "ONE").Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +44,19 @@ func TestFailoverThatLostTheTrip(t *testing.T) {
 			t.Errorf("worker %d is %v", i, w.phase())
 		}
 	}
+}
+
+// inStep waits until the replica has the circuit's state as the primary has it.
+func inStep(primary, replica *server) {
+	primary.Helper()
+	state := func(s *server) string {
+		text, _ := s.do("HGET", circuitKey("state"), "state").ToString()
+		return text
+	}
+	primary.eventually("the replica is in step", func() bool {
+		text := state(primary)
+		return text != "" && text == state(replica)
+	})
 }
 
 // circuitKey is the key of the tests' circuit.
@@ -77,6 +87,7 @@ func TestSentinelFailover(t *testing.T) {
 	fleet := newFleet(t, 2, url, coolDown(time.Hour))
 	fleet[0].fail(2)
 	fleet[0].flush()
+	inStep(primary, replica) // a replica that just came is sent nothing for a moment
 	primary.kill()
 	begin := time.Now()
 	fleet[1].fail(1)
