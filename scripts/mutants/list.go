@@ -22,6 +22,8 @@ var mutants = []mutant{
 	{"sent again counts again", "redisstore/scripts.go", "if n > last then", "if n > 0 then", "./redisstore", "TestLostAnswers"},
 	{"commit without the lock", "redisstore/scripts.go", "if redis.call('GET', KEYS[3]) ~= ARGV[1] then\n  return {}", "if false then\n  return {}", "./redisstore", "TestHolderThatLostTheLockCommitsNothing"},
 	{"commit twice", "redisstore/scripts.go", "~= tonumber(ARGV[5]) then", "== -1 then", "./redisstore", "TestCommitThatIsRepeatedChangesNothing"},
+	{"commit whoever asks", "redisstore/scripts.go", "if redis.call('GET', KEYS[3]) ~= ARGV[1] then\n  return {}\nend\nlocal known = redis.call('HMGET', KEYS[1], 'in', 'epoch')\nif tonumber(known[1] or '0') - redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[5]) then", "local known = redis.call('HMGET', KEYS[1], 'in', 'epoch')\nif false then", "./redisstore", "TestHistories"},
+	{"answered before it is folded", "redisstore/fold.go", "return a.in-a.waiting >= r.position, nil", "return true, nil", "./redisstore", "TestHistories"},
 	{"late results are not marked", "redisstore/fold.go", "e.MarkLate(&r.state)", "_ = e", "./redisstore", "TestLateResultIsRecordedAsLate"},
 	{"lock without end", "redisstore/scripts.go", "ARGV[1], 'NX', 'PX', ARGV[2])", "ARGV[1], 'NX')", "./redisstore", "TestReporterThatDies|TestHolderThatLostTheLock"},
 }
