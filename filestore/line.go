@@ -126,17 +126,18 @@ func (c *cursor) slippedIn(end int64) bool { return c.gap < end && end <= c.gap+
 var stateKey = []byte(`"state":`)
 
 // lastStated returns where the last line begins whose state accounts for every
-// byte before it, and 0 if there is none; from there a cursor finds the rest.
-// It reads backwards, and little: lines are at the tail.
-func lastStated(r io.ReaderAt, size int64, circuit string) (int64, error) {
+// byte before it; from there a cursor finds the rest. It looks no further back
+// than floor, where a line begins, and returns that if there is none. It reads
+// backwards, and little: lines are at the tail.
+func lastStated(r io.ReaderAt, floor, size int64, circuit string) (int64, error) {
 	for window := int64(8 << 10); ; window *= 4 {
-		from := max(size-window, 0)
+		from := max(size-window, floor)
 		b := make([]byte, size-from)
 		if n, err := r.ReadAt(b, from); err != nil && (err != io.EOF || n < len(b)) {
 			return 0, err
 		}
 		first := from // of the lines that lie in b whole
-		if from > 0 {
+		if from > floor {
 			cut := bytes.IndexByte(b, '\n') + 1
 			b = b[cut:]
 			first += int64(cut)
@@ -155,11 +156,11 @@ func lastStated(r io.ReaderAt, size int64, circuit string) (int64, error) {
 			}
 			b = b[:at]
 		}
-		if from == 0 {
-			return 0, nil
+		if from == floor {
+			return floor, nil
 		}
 		if window > 4*fusebox.MaxLine {
-			return 0, nil // nothing for so long: read it from the beginning, line by line
+			return floor, nil // nothing for so long: read it from the beginning, line by line
 		}
 	}
 }

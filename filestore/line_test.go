@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,8 @@ func readFrom(t *testing.T, text []byte, start int64) *journal {
 }
 
 // FuzzTail: whatever bytes a log holds, reading its tail gives what reading all
-// of it gives, and a good line after them counts.
+// of it gives, at once or after a part was read, and a good line after them
+// counts.
 func FuzzTail(f *testing.F) {
 	sample := sampleLog(f)
 	f.Add(sample)
@@ -95,7 +97,7 @@ func FuzzTail(f *testing.F) {
 	f.Add([]byte("\n\n \n{}\nnull\n[]\n\xff\xfe\x00\n"))
 	f.Add([]byte(`{"at":"2026-11-29T12:00:00Z","outcome":"failure"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		start, err := lastStated(bytes.NewReader(text), int64(len(text)), bench)
+		start, err := lastStated(bytes.NewReader(text), 0, int64(len(text)), bench)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,6 +105,17 @@ func FuzzTail(f *testing.F) {
 		now := time.Date(2026, 11, 29, 12, 30, 0, 0, time.UTC)
 		if a, b := spell(all, now), spell(tail, now); a != b {
 			t.Fatalf("all of it:\n%s\nits tail, from byte %d:\n%s", a, start, b)
+		}
+		half := bytes.LastIndexByte(text[:len(text)/2], '\n') + 1
+		later := readFrom(t, text[:half], 0)
+		if err := later.skip(bytes.NewReader(text), int64(len(text))); err != nil {
+			t.Fatal(err)
+		}
+		if err := later.read(bytes.NewReader(text), int64(len(text))); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := spell(all, now), spell(later, now); a != b {
+			t.Fatalf("all of it:\n%s\nfirst %d bytes, then what is new in the rest:\n%s", a, half, b)
 		}
 		for _, err := range Refold(bench, bytes.NewReader(text), now) {
 			_ = err // malformed lines; it must not panic and must end
@@ -161,5 +174,51 @@ func TestLineEndCountsItself(t *testing.T) {
 		if want := at + int64(len(fmt.Sprint(end))) + 3; end != want {
 			t.Fatalf("from byte %d: %d, want %d", at, end, want)
 		}
+	}
+}
+
+// TestNewsIsReadFromItsEnd: with a hundred busy processes each saw a hundred
+// lines of the others at every look, and took all of them apart for the state
+// in the last one.
+func TestNewsIsReadFromItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	us, err := Open(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := Open(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(s *Store, lines int) fusebox.State {
+		t.Helper()
+		events := make([]fusebox.Event, lines)
+		for i := range events {
+			events[i] = fusebox.Event{At: time.Now(), Outcome: fusebox.Success}
+		}
+		state, err := s.Apply(t.Context(), bench, fusebox.Policy{}, events...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	look := func() (state fusebox.State) {
+		if state, err = us.Apply(t.Context(), bench, fusebox.Policy{}); err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	record(us, 1)
+	const lines = 1000
+	want := record(others, lines).Revision
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	have := look().Revision
+	runtime.ReadMemStats(&after)
+	if have != want {
+		t.Errorf("%d events are in the state, want %d", have, want)
+	}
+	if n := after.Mallocs - before.Mallocs; n > lines {
+		t.Errorf("%d allocations for %d lines, of which one matters", n, lines)
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// How often a lock that another process holds is tried again.
+// How often a lock that another process holds is tried again: ever more rarely,
+// since a hundred processes that all try each millisecond leave the one that
+// has it no processor to go on with.
 const (
 	firstTry = 50 * time.Microsecond
-	lastTry  = 2 * time.Millisecond
+	lastTry  = 32 * time.Millisecond
 )
 
 // lock takes the lock file at path, waiting for it until ctx ends. The lock is
