@@ -21,10 +21,8 @@ type attempt struct {
 	permits *permits // of the visit
 	number  int      // of the attempt in its visit, from 1
 	started time.Time
-	dog     *watchdog
 	ctx     context.Context
 	limits  Timeouts
-	allowed time.Time // when the client was last given time to read
 
 	verdict    verdict
 	reply      *reply        // an answer that the client was not given
@@ -49,7 +47,7 @@ func (a *attempt) make() {
 	a.started = time.Now()
 	a.attempts++
 	a.limits = a.backend.limits(a.peeked.stream)
-	a.ctx, a.dog = watch(a.r.Context(), a.limits.Total)
+	a.ctx = a.dog.watch(a.r.Context(), a.limits.Total, a.started)
 	defer a.dog.stop()
 	a.dog.expect(a.untilHeaders())
 	response, err := a.backend.transport.RoundTrip(a.request())
@@ -165,26 +163,18 @@ func (a *attempt) answer(r *reply) {
 	a.send(r.body)
 }
 
-// clientTime is how long a client may take to read what it is sent; it is put
-// off when a fifth of it is over.
+// clientTime is how long a client may take to read what it is sent, at most
+// sendSize.
 const clientTime = time.Minute
 
 // sendSize is how much of a large answer a client must read within its time.
 const sendSize = 1 << 20
 
-func (a *attempt) allowClient(now time.Time) {
-	if now.Sub(a.allowed) > clientTime/5 {
-		a.allowed = now
-		a.control.SetWriteDeadline(now.Add(clientTime))
-	}
-}
-
 // send writes to the client and reports whether it is still there. Its
 // slowness is not the backend's: no limit runs meanwhile.
 func (a *attempt) send(b []byte) bool {
 	for piece := range slices.Chunk(b, sendSize) {
-		a.dog.pause()
-		a.allowClient(time.Now())
+		a.dog.expectClient(theClient, clientTime, time.Now())
 		_, err := a.w.Write(piece)
 		if err == nil {
 			err = a.control.Flush()

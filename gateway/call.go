@@ -21,6 +21,7 @@ type call struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	control  *http.ResponseController
+	dog      *watchdog
 	endpoint endpoint
 	body     []byte
 	peeked   peeked
@@ -96,8 +97,7 @@ func (c *call) readBody() error {
 	if c.r.ContentLength == 0 {
 		return nil
 	}
-	c.control.SetReadDeadline(c.began.Add(bodyTime))
-	defer c.control.SetReadDeadline(time.Time{})
+	c.dog.expectClient(theRequest, bodyTime, c.began)
 	body := http.MaxBytesReader(c.w, c.r.Body, limit)
 	var err error
 	if n := c.r.ContentLength; n > 0 {
@@ -106,13 +106,14 @@ func (c *call) readBody() error {
 	} else {
 		c.body, err = io.ReadAll(body)
 	}
+	inTime := c.dog.rest()
 	var over *http.MaxBytesError
 	switch {
-	case err == nil:
+	case err == nil && inTime:
 		return nil
 	case errors.As(err, &over):
 		return tooLarge
-	case isTimeout(err):
+	case !inTime, isTimeout(err):
 		return refuse(http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("The body did not arrive within %v.", bodyTime))
 	}
 	return errClientGone
@@ -450,12 +451,17 @@ func (c *call) tell(a *attempt, circuit string) {
 	}
 }
 
-// end reports the request, once it is over, and leaves the connection as it was.
+// end reports the request, once it is over, and gives the call back.
 func (c *call) end() {
 	c.pulse.stop()
-	if c.answeredBy != "" {
-		c.control.SetWriteDeadline(time.Time{}) // the next request on it may come when that has long passed
-	}
+	c.dog.leave()
+	c.report()
+	g := c.g
+	*c = call{dog: c.dog}
+	g.calls.Put(c)
+}
+
+func (c *call) report() {
 	if c.g.observer.Request == nil {
 		return
 	}

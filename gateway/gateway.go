@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -21,6 +22,7 @@ type Gateway struct {
 	pulse    time.Duration
 	log      *slog.Logger
 	observer Observer
+	calls    sync.Pool // of *call
 }
 
 // route is a Route at work, as far as its backends speak one dialect.
@@ -101,7 +103,7 @@ func (g *Gateway) Close() {
 // ServeHTTP answers one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e, problem := endpointOf(r)
-	c := &call{g: g, w: w, r: r, control: http.NewResponseController(w), endpoint: e, began: time.Now()}
+	c := g.begin(w, r, e)
 	defer c.end()
 	if err := g.access.check(r); err != nil {
 		c.refuse(err)
@@ -124,6 +126,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.serve()
+}
+
+// begin begins a call, which its end gives back.
+func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, e endpoint) *call {
+	c, _ := g.calls.Get().(*call)
+	if c == nil {
+		c = &call{dog: new(watchdog)}
+	}
+	*c = call{g: g, w: w, r: r, control: http.NewResponseController(w), endpoint: e, dog: c.dog, began: time.Now()}
+	c.dog.attend(c.control)
+	return c
 }
 
 // routeFor returns the first route that matches a model and has backends of the

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -72,78 +73,144 @@ func (e *limitError) class() fusebox.Class {
 	return fusebox.ClassTimeout
 }
 
-// watchdog ends an attempt when a limit passes, also while a read blocks: it
-// cancels the attempt's context with a *limitError as the cause. One timer
-// serves all limits; as limits are mostly put off, it is left running and looks
-// at what is due when it fires.
+// What is waited for of the client.
+const (
+	theRequest = "request"
+	theClient  = "client to read"
+)
+
+// watchdog ends what a request waits for when its limit passes, also while a
+// read or a write blocks: an attempt, by cancelling its context with a
+// *limitError as the cause; the client, by a deadline of its connection that
+// has passed. One timer serves all limits, of one request after another; as they
+// are mostly put off, it is left running and looks at what is due when it fires.
 type watchdog struct {
-	cancel context.CancelCauseFunc
-	total  time.Duration
-	end    time.Time // of the total
+	mu     sync.Mutex // guards the rest
 	timer  *time.Timer
-
-	mu    sync.Mutex // guards the rest
-	what  string     // is waited for
-	limit time.Duration
-	due   time.Time // zero = nothing is: the clock stands
-	armed time.Time // when the timer fires; zero = it does not
+	armed  time.Time // when the timer fires; zero = it does not
+	due    time.Time // zero = nothing is: the clock stands
+	what   string    // is waited for
+	limit  time.Duration
+	client *http.ResponseController // the request's
+	cut    bool                     // it was given a deadline that has passed
+	cancel context.CancelCauseFunc  // the attempt's; nil = there is none
+	total  time.Duration            // likewise
+	end    time.Time                // of the total
 }
 
-// watch begins an attempt that may take total.
-func watch(parent context.Context, total time.Duration) (context.Context, *watchdog) {
-	ctx, cancel := context.WithCancelCause(parent)
-	end := time.Now().Add(total)
-	w := &watchdog{cancel: cancel, total: total, end: end, what: theWhole, limit: total, due: end, armed: end}
-	w.mu.Lock() // the timer may be quick
-	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(total, w.look)
-	return ctx, w
-}
-
-// look is called when the timer fires.
-func (w *watchdog) look() {
+// attend begins a request.
+func (w *watchdog) attend(client *http.ResponseController) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := time.Until(w.due)
-	switch {
-	case w.due.IsZero():
-		w.armed = time.Time{}
-	case left > 0:
-		w.armed = w.due
-		w.timer.Reset(left)
-	default:
-		w.cancel(&limitError{w.what, w.limit})
-	}
+	w.client, w.cut = client, false
 }
 
-// expect sets the limit for what comes next; 0 = the total alone.
+// leave ends a request. Its connection is left as it was: the next request on
+// it may come much later.
+func (w *watchdog) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut {
+		w.client.SetReadDeadline(time.Time{})
+		w.client.SetWriteDeadline(time.Time{})
+	}
+	w.due, w.client = time.Time{}, nil
+}
+
+// watch begins an attempt that may take total from now on.
+func (w *watchdog) watch(parent context.Context, total time.Duration, now time.Time) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancel, w.total, w.end = cancel, total, now.Add(total)
+	w.await(theWhole, total, w.end)
+	return ctx
+}
+
+// expect sets the limit for what comes next of the attempt; 0 = the total alone.
 func (w *watchdog) expect(what string, limit time.Duration) {
-	w.expectSince(what, limit, time.Now())
+	var now time.Time
+	if limit > 0 {
+		now = time.Now()
+	}
+	w.expectSince(what, limit, now)
 }
 
 // expectSince is expect for a limit that began to run at a time.
 func (w *watchdog) expectSince(what string, limit time.Duration, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.what, w.limit, w.due = theWhole, w.total, w.end
 	if by := since.Add(limit); limit > 0 && by.Before(w.end) {
-		w.what, w.limit, w.due = what, limit, by
-	}
-	if w.armed.IsZero() || w.due.Before(w.armed) {
-		w.armed = w.due
-		w.timer.Reset(time.Until(w.due))
+		w.await(what, limit, by)
+	} else {
+		w.await(theWhole, w.total, w.end)
 	}
 }
 
-// pause stops the clock: it is the client who is waited for.
-func (w *watchdog) pause() {
+// expectClient sets the limit for the client: no other one runs meanwhile.
+func (w *watchdog) expectClient(what string, limit time.Duration, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.await(what, limit, since.Add(limit))
+}
+
+// await sets what is due. The caller holds the lock.
+func (w *watchdog) await(what string, limit time.Duration, due time.Time) {
+	w.what, w.limit, w.due = what, limit, due
+	if w.armed.IsZero() || due.Before(w.armed) {
+		w.arm(time.Until(due))
+	}
+}
+
+// arm sets the timer for what is due. The caller holds the lock.
+func (w *watchdog) arm(left time.Duration) {
+	w.armed = w.due
+	if w.timer == nil {
+		w.timer = time.AfterFunc(left, w.look)
+	} else {
+		w.timer.Reset(left)
+	}
+}
+
+// look is called when the timer fires.
+func (w *watchdog) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = time.Time{}
+	if w.due.IsZero() {
+		return
+	}
+	if left := time.Until(w.due); left > 0 {
+		w.arm(left)
+		return
+	}
 	w.due = time.Time{}
+	switch w.what {
+	case theRequest:
+		w.cut = true
+		w.client.SetReadDeadline(time.Now())
+	case theClient:
+		w.cut = true
+		w.client.SetWriteDeadline(time.Now())
+	default:
+		w.cancel(&limitError{w.what, w.limit})
+	}
+}
+
+// rest stops the clock, and reports whether that was before the limit.
+func (w *watchdog) rest() (inTime bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	inTime = !w.due.IsZero()
+	w.due = time.Time{}
+	return inTime
 }
 
 // stop ends the attempt and frees what it holds.
 func (w *watchdog) stop() {
-	w.timer.Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = time.Time{}
 	w.cancel(nil)
+	w.cancel = nil
 }

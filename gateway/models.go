@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -125,8 +126,9 @@ func (c *call) list(b *backend) listing {
 
 // fetchList makes the call, and returns the array of models.
 func (a *attempt) fetchList() (data []byte, err error) {
-	a.ctx, a.dog = watch(a.r.Context(), listTime)
-	defer a.dog.stop()
+	ctx, stop := context.WithTimeoutCause(a.r.Context(), listTime, &limitError{theWhole, listTime})
+	defer stop()
+	a.ctx = ctx // not the call's watchdog: backends are asked side by side
 	response, err := a.backend.transport.RoundTrip(a.request())
 	if err != nil {
 		a.verdict = judgeError(a.ctx, a.r.Context(), err, false)

@@ -359,24 +359,3 @@ func TestAContextOfTheServersOwnIsAFailureByTimeout(t *testing.T) {
 		t.Fatalf("%d, class %q", w.Code, s.LastClass)
 	}
 }
-
-// deadlines records the write deadlines that a handler sets.
-type deadlines struct {
-	*httptest.ResponseRecorder
-	set []time.Time
-}
-
-func (d *deadlines) SetWriteDeadline(t time.Time) error {
-	d.set = append(d.set, t)
-	return nil
-}
-
-func TestAConnectionIsLeftWithoutAWriteDeadline(t *testing.T) {
-	a := newUpstream(t, "a", chats("x"))
-	f := newFront(t, nil, gateway.Config{Backends: []gateway.Backend{a.backend()}})
-	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-	f.Config.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/v1/chat/completions", strings.NewReader(plainChat)))
-	if n := len(w.set); n < 2 || w.set[0].IsZero() || !w.set[n-1].IsZero() {
-		t.Fatalf("deadlines: %v", w.set)
-	}
-}

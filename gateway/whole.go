@@ -79,6 +79,9 @@ func (p *pulse) stop() (begun bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.begun && !p.stopped {
+		http.NewResponseController(p.w).SetWriteDeadline(time.Time{}) // the comments'
+	}
 	p.stopped = true
 	p.timer.Stop()
 	return p.begun
