@@ -14,7 +14,7 @@ const (
 	exchangeTime = 2 * time.Second        // one report, in the background
 	probeWait    = 5 * time.Millisecond   // the call that asks for a probe
 	probeWaitMax = 250 * time.Millisecond // the same, where grants keep coming too late
-	rejoinEvery  = time.Second
+	rejoinEvery  = 500 * time.Millisecond // between tries while the store is out of reach: less than its heartbeat
 )
 
 const (

@@ -172,6 +172,33 @@ func TestI15StoreThatFailsDelaysAndRefusesNothing(t *testing.T) {
 	}
 }
 
+// A worker that lost the store paused for a second between its tries: longer
+// than the heartbeat within which it is to be back.
+func TestWorkerIsBackWithinAHeartbeatOfItsStore(t *testing.T) {
+	const heartbeat = 600 * time.Millisecond // the shortest of redisstore
+	for _, away := range []time.Duration{time.Millisecond, 499 * time.Millisecond, time.Second, 10*time.Second + time.Millisecond} {
+		t.Run(away.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, mine, _ := shared(t)
+				c := circuit(t, mine, "model/a")
+				store.set(func(f *faultyStore) { f.failed = errors.New("down") })
+				fail(t, c, 1)
+				synctest.Wait()
+				if !c.Status().Local {
+					t.Fatal("it did not notice")
+				}
+				time.Sleep(away)
+				store.set(func(f *faultyStore) { f.failed = nil })
+				time.Sleep(heartbeat)
+				synctest.Wait()
+				if c.Status().Local {
+					t.Error("it is not back")
+				}
+			})
+		})
+	}
+}
+
 func TestWhatHappenedLocallyIsReportedWhenTheStoreIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, mine, others := shared(t)
