@@ -180,7 +180,7 @@ func (a *attempt) send(b []byte) bool {
 			err = a.control.Flush()
 		}
 		if err != nil && !errors.Is(err, http.ErrNotSupported) {
-			a.verdict = verdict{result: fusebox.Result{Outcome: fusebox.Canceled, Err: errClientGone}}
+			a.verdict = givenUp(errClientGone)
 			a.broken = true
 			return false
 		}

@@ -116,7 +116,7 @@ func (c *call) readBody() error {
 	case !inTime, isTimeout(err):
 		return refuse(http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("The body did not arrive within %v.", bodyTime))
 	}
-	return errClientGone
+	return c.over()
 }
 
 // serve tries the route's backends in order until one has answered.
@@ -140,7 +140,7 @@ func (c *call) serve() {
 	}
 	switch {
 	case errors.Is(c.r.Context().Err(), context.Canceled):
-		c.gone()
+		c.refuse(c.over())
 	case c.lastResort():
 	default:
 		c.exhausted()
@@ -276,7 +276,7 @@ func (c *call) spend(t trial, p permits, model string) (trial, bool) {
 		c.failovers++
 	}
 	if broken {
-		if c.outcome = "failed"; t.verdict.result.Outcome == fusebox.Canceled {
+		if c.outcome = "failed"; errors.Is(t.verdict.result.Err, errClientGone) {
 			c.outcome = "canceled"
 		}
 		panic(http.ErrAbortHandler) // so that the client cannot take what it has for the whole
@@ -382,6 +382,7 @@ func (c *call) refuse(err error) {
 	late := c.pulse.stop()
 	c.setHeaders("", "")
 	if late {
+		c.status = http.StatusOK
 		c.w.Write(wrapError(c.endpoint.format, r.body(c.endpoint.dialect), r.message))
 		c.abort()
 	}
@@ -393,6 +394,14 @@ func (c *call) refuse(err error) {
 func (c *call) abort() {
 	c.control.Flush()
 	panic(http.ErrAbortHandler)
+}
+
+// over is why a request must end before it has an answer.
+func (c *call) over() error {
+	if errors.Is(context.Cause(c.r.Context()), ErrStopped) {
+		return refuse(http.StatusServiceUnavailable, "stopping", "This gateway is being stopped, and the request had no answer yet.")
+	}
+	return errClientGone
 }
 
 // gone ends a request whose client does not wait for it any more. It does not return.

@@ -316,8 +316,11 @@ func answerError(status int, text string) error {
 // judgeError says what it means that an attempt broke off with err. ctx is the
 // attempt's, client the client's; began tells that an answer had begun.
 func judgeError(ctx, client context.Context, err error, began bool) verdict {
-	if client.Err() != nil && errors.Is(context.Cause(client), context.Canceled) {
-		return verdict{result: fusebox.Result{Outcome: fusebox.Canceled, Err: errClientGone}}
+	switch cause := context.Cause(client); {
+	case errors.Is(cause, ErrStopped):
+		return givenUp(ErrStopped)
+	case errors.Is(cause, context.Canceled):
+		return givenUp(errClientGone)
 	}
 	r := fusebox.Result{Outcome: fusebox.Failure, Err: err}
 	var limit *limitError
@@ -337,6 +340,16 @@ func judgeError(ctx, client context.Context, err error, began bool) verdict {
 }
 
 var errClientGone = errors.New("the client went away")
+
+// ErrStopped is for whoever serves a Gateway: the cause with which to cancel the
+// contexts of its requests when they may not go on, as at the end of a shutdown.
+// Their clients are told, in the form that they read, and no backend is blamed.
+var ErrStopped = errors.New("the gateway is being stopped")
+
+// givenUp is the verdict on an attempt that says nothing of its backend.
+func givenUp(why error) verdict {
+	return verdict{result: fusebox.Result{Outcome: fusebox.Canceled, Err: why}}
+}
 
 func isTimeout(err error) bool {
 	var timeout net.Error

@@ -48,7 +48,8 @@ func (c *call) listModels() {
 	}
 	all.Wait()
 	if c.r.Context().Err() != nil {
-		c.gone()
+		c.refuse(c.over())
+		return
 	}
 	union, missing, reasons := merge(asked, lists)
 	if len(missing) == len(asked) {

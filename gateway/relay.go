@@ -276,7 +276,7 @@ func (s *stream) finish() {
 // isEnd reports whether a complete answer's stream may end so: by its end, by
 // silence, or by a break; not by the client's leaving or the total limit.
 func (s *stream) isEnd(v verdict) bool {
-	return s.err == io.EOF || s.reading.format != formatOther && v.result.Outcome == fusebox.Failure
+	return s.err == io.EOF || s.reading.format != formatOther && !errors.Is(v.result.Err, errClientGone)
 }
 
 // fail ends a stream that broke. What was not sent of it, from an offset on,
@@ -286,7 +286,7 @@ func (s *stream) fail(v verdict, from int) {
 	if !s.answered {
 		return
 	}
-	if v.result.Outcome != fusebox.Canceled && s.flush(from) {
+	if !errors.Is(v.result.Err, errClientGone) && s.flush(from) {
 		message := "The answer broke off: " + fusebox.ErrorText(v.result.Err) + ". What came before is not the whole answer."
 		s.send(errorEvent(s.reading.format, message, s.reading.sequence+1))
 	}

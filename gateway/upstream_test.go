@@ -259,7 +259,9 @@ type front struct {
 	*httptest.Server
 	box     *fusebox.Box
 	gateway *gateway.Gateway
-	arrived atomic.Int64 // requests
+	arrived atomic.Int64            // requests
+	read    atomic.Int64            // bytes of answers that clients have
+	cut     context.CancelCauseFunc // ends all requests
 
 	mu       sync.Mutex
 	attempts []gateway.Attempt
@@ -307,10 +309,13 @@ func newFrontOn(t testing.TB, boxed fusebox.Config, cfg gateway.Config) *front {
 		g.ServeHTTP(w, r)
 	}))
 	f.Config.ErrorLog = quiet
+	requests, cut := context.WithCancelCause(context.Background())
+	f.Config.BaseContext, f.cut = func(net.Listener) context.Context { return requests }, cut
 	f.Start()
 	t.Cleanup(func() {
 		f.CloseClientConnections()
 		f.Close()
+		cut(nil)
 		g.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -379,8 +384,16 @@ func (f *front) send(t testing.TB, ctx context.Context, method, path, body strin
 		return answer{err: err}
 	}
 	defer response.Body.Close()
-	got, err := io.ReadAll(response.Body)
+	got, err := io.ReadAll(io.TeeReader(response.Body, counter{&f.read}))
 	return answer{response.StatusCode, response.Header, string(got), err, response.Trailer}
+}
+
+// counter counts what is written to it.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
 }
 
 // text is the content of a chat's answer, streamed or not.

@@ -24,6 +24,7 @@ import (
 // How long things may take that up waits for.
 const (
 	drainTime = 10 * time.Second // requests in flight, once it was told to stop
+	cutTime   = 2 * time.Second  // clients to be told, when that is over
 	flushTime = 5 * time.Second  // evidence on its way to the store
 )
 
@@ -85,6 +86,8 @@ type server struct {
 	front     listening
 	back      listening
 	failed    chan error
+	requests  context.Context // parent of those of all requests
+	cut       context.CancelCauseFunc
 }
 
 // listening is a listener and the server on it.
@@ -113,6 +116,7 @@ func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
 	}
 	read, _ := versionOf(c.File) // a file that is gone by now is taken up when it is back
 	s := &server{a: a, config: c, read: read, asked: f.demo, failed: make(chan error, 2), stopCalls: func() {}}
+	s.requests, s.cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.stop(0))
 	}
@@ -201,7 +205,8 @@ func (s *server) listen(address string, h http.Handler, flag string) (listening,
 	if err != nil {
 		return listening{}, fmt.Errorf("cannot listen on %s: %w; choose another with %s, port 0 picks a free one", address, err, flag)
 	}
-	on := listening{l, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}}
+	on := listening{l, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return s.requests }}}
 	go func() {
 		if err := on.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serving on %s: %w", l.Addr(), err)
@@ -255,14 +260,12 @@ func (s *server) stop(drain time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	for _, l := range []listening{s.front, s.back} {
-		if l.server == nil {
-			continue
-		}
-		if err := l.server.Shutdown(ctx); err != nil {
+		if l.server != nil && l.server.Shutdown(ctx) != nil {
 			s.a.log.Warn("requests were cut off", "address", l.Addr().String(), "after", drain)
-			l.server.Close()
+			s.cutOff(l.server)
 		}
 	}
+	s.cut(nil)
 	if g := s.gateway.Load(); g != nil {
 		g.Close()
 	}
@@ -283,4 +286,15 @@ func (s *server) stop(drain time.Duration) error {
 		errs = append(errs, s.store.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// cutOff ends the requests that are still under way; the gateway tells their
+// clients, if they read.
+func (s *server) cutOff(l *http.Server) {
+	s.cut(gateway.ErrStopped)
+	ctx, cancel := context.WithTimeout(context.Background(), cutTime)
+	defer cancel()
+	if l.Shutdown(ctx) != nil {
+		l.Close()
+	}
 }

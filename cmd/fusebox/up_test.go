@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -162,6 +163,49 @@ func TestUpDrainIsBounded(t *testing.T) {
 	s.interrupt(os.Interrupt)
 	if code := s.wait(); code != exitOK {
 		t.Errorf("want exit code 0, have %d: %s", code, s.stderr)
+	}
+}
+
+// A stream that the drain time cuts off ended like one whose client had left: as
+// a connection that broke, without a word, and was recorded so.
+func TestUpTellsClientsThatItCutsThemOff(t *testing.T) {
+	t.Parallel()
+	p, u := newPlace(t), newUpstream(t)
+	p.serveOne(u, "")
+	s := p.up("--drain", "50ms")
+	arrived := make(chan struct{})
+	u.do(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"the beginning"}}]}`+"\n\n")
+		w.(http.Flusher).Flush()
+		close(arrived)
+		<-r.Context().Done()
+	})
+	cut := make(chan answer, 1)
+	go func() {
+		r, err := http.Post(s.gateway+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[]}`))
+		if err != nil {
+			cut <- answer{body: err.Error()}
+			return
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		if err == nil {
+			b = append(b, " and a clean end"...)
+		}
+		cut <- answer{r.StatusCode, r.Header, string(b)}
+	}()
+	<-arrived
+	s.interrupt(os.Interrupt)
+	a := <-cut
+	if !strings.Contains(a.body, "the beginning") || !strings.Contains(a.body, "The answer broke off: the gateway is being stopped") || strings.Contains(a.body, "clean end") {
+		t.Errorf("the client was sent %d %s", a.status, a.body)
+	}
+	if code := s.wait(); code != exitOK {
+		t.Errorf("want exit code 0, have %d: %s", code, s.stderr)
+	}
+	if why := p.must("why", "-v", "model/only/m").stdout; strings.Contains(why, "went away") || !strings.Contains(why, "the gateway is being stopped") {
+		t.Errorf("the evidence says: %s", why)
 	}
 }
 
