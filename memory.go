@@ -2,6 +2,7 @@ package fusebox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -23,6 +24,7 @@ type Memory struct {
 	mu       sync.Mutex
 	circuits map[string]*memoryCircuit
 	workers  map[string]memoryWorker
+	shares   map[string]Shares
 	watchers map[int]chan struct{}
 	next     int
 	closed   bool
@@ -40,7 +42,7 @@ type memoryCircuit struct {
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{circuits: map[string]*memoryCircuit{}, workers: map[string]memoryWorker{}, watchers: map[int]chan struct{}{}}
+	return &Memory{circuits: map[string]*memoryCircuit{}, workers: map[string]memoryWorker{}, shares: map[string]Shares{}, watchers: map[int]chan struct{}{}}
 }
 
 func (m *Memory) now() time.Time {
@@ -99,6 +101,26 @@ func (m *Memory) Apply(ctx context.Context, circuit string, p Policy, events ...
 	s := c.state.clone()
 	s.Now = now
 	return s, nil
+}
+
+// Share implements [Sharer].
+func (m *Memory) Share(ctx context.Context, name string, c Claim) (Share, error) {
+	if err := errors.Join(ctx.Err(), c.Validate()); err != nil {
+		return Share{}, err
+	}
+	name, err := CanonicalName(name)
+	if err != nil {
+		return Share{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return Share{}, fmt.Errorf("memory store: %w", ErrClosed)
+	}
+	if m.shares[name] == nil {
+		m.shares[name] = Shares{}
+	}
+	return m.shares[name].Claim(c, m.now()), nil
 }
 
 // Watch implements [Store].

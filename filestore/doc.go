@@ -40,6 +40,11 @@
 // Processes that live on leave a small file each in the folder workers: see
 // [fusebox.Presence]. No circuit depends on it.
 //
+// # What is shared out
+//
+// What processes divide among them ([Store.Share]) is in files of its own,
+// NAME.shares, each with a lock; they are no evidence.
+//
 // # Older files
 //
 // A harness that kept a plain counter can go on beside this package. For a

@@ -16,6 +16,7 @@ const (
 	lockSuffix    = ".lock"
 	failureSuffix = ".failures"
 	blockedSuffix = ".blocked-until"
+	sharesSuffix  = ".shares"
 	newSuffix     = "~new"
 	oldMark       = "~" // before the number of a rotated file
 	hashMark      = "=" // before the hash of a name that is too long for a file

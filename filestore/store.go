@@ -47,7 +47,10 @@ type Store struct {
 	closed   chan struct{}       // by Close
 }
 
-var _ fusebox.Store = (*Store)(nil)
+var (
+	_ fusebox.Store  = (*Store)(nil)
+	_ fusebox.Sharer = (*Store)(nil)
+)
 
 // maxCircuits bounds what is remembered of logs, not the logs.
 const maxCircuits = 100_000

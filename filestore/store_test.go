@@ -36,6 +36,7 @@ func openQuick(dir string) (fusebox.Store, error) {
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, storetest.Subject{
+		Shares:    true,
 		New:       func(t *testing.T) string { return t.TempDir() },
 		Open:      openQuick,
 		Processes: true,

@@ -35,4 +35,9 @@
 // A report whose answer got lost is sent again with the same IDs and is skipped
 // where it had arrived. The server's clock rules: a worker takes times from it
 // as differences to one reply, and no worker's wall clock matters.
+//
+// What workers divide among them ([Store.Share]) is one more hash, of
+// "held need until" by owner:
+//
+//	fusebox:{limit/openai/calls}:shares
 package redisstore

@@ -64,7 +64,10 @@ type Store struct {
 	used map[string]time.Time // circuits that Watch looks at, and when they were used last
 }
 
-var _ fusebox.Store = (*Store)(nil)
+var (
+	_ fusebox.Store  = (*Store)(nil)
+	_ fusebox.Sharer = (*Store)(nil)
+)
 
 // Open returns the store at an address. It does not wait for the server, which
 // may be down: the first use connects. An error says what is wrong with c, and

@@ -34,5 +34,6 @@ func TestStore(t *testing.T) {
 		New:       func(*testing.T) string { return fmt.Sprintf("%s?prefix=test%d:", s.url(), n.Add(1)) },
 		Open:      openQuick,
 		Processes: true,
+		Shares:    true,
 	})
 }

@@ -24,5 +24,6 @@ func TestMemory(t *testing.T) {
 			s, _ := stores.Load(address)
 			return s.(fusebox.Store), nil
 		},
+		Shares: true,
 	})
 }

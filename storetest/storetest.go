@@ -30,6 +30,9 @@ type Subject struct {
 	// TestMain calls Worker.
 	Processes bool
 
+	// Shares says that the store is a fusebox.Sharer too.
+	Shares bool
+
 	// Verify, where not nil, looks at what a test has left at an address: that
 	// folding the records again gives the recorded states, say.
 	Verify func(t *testing.T, address string)
@@ -91,14 +94,22 @@ func Run(t *testing.T, s Subject) {
 		if test.needs == processes && !s.Processes || test.needs == presence && !present {
 			continue
 		}
-		t.Run(test.name, func(t *testing.T) {
-			b := &bed{T: t, subject: s, address: s.New(t)}
-			test.run(t, b)
-			if s.Verify != nil && !t.Failed() {
-				s.Verify(t, b.address)
-			}
-		})
+		s.run(t, test.name, test.run)
 	}
+	if s.Shares {
+		s.testShares(t)
+	}
+}
+
+// run runs one test on an empty store.
+func (s *Subject) run(t *testing.T, name string, test func(*testing.T, *bed)) {
+	t.Run(name, func(t *testing.T) {
+		b := &bed{T: t, subject: *s, address: s.New(t)}
+		test(t, b)
+		if s.Verify != nil && !t.Failed() {
+			s.Verify(t, b.address)
+		}
+	})
 }
 
 // name is the circuit that most tests use.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,11 +20,11 @@ const workerVariable = "FUSEBOX_STORETEST_WORKER"
 // task is what a worker process does with the store at an address.
 type task struct {
 	Address string
-	Do      string // report, probe, take or speak
+	Do      string // report, probe, take, speak or share
 	Worker  string
 	Policy  fusebox.Policy
-	Marker  string // probe: a directory in which the one prober leaves its mark
-	N       int    // report, probe: how often
+	Marker  string // probe, share: a directory in which the one that may leaves its mark
+	N       int    // report, probe, share: how often
 }
 
 // Worker makes this process a worker of the suite, if it was started as one:
@@ -63,6 +64,8 @@ func (w *worker) work() error {
 		return w.take()
 	case "speak":
 		return w.speak()
+	case "share":
+		return w.share()
 	}
 	return fmt.Errorf("no such task: %q", w.Do)
 }
@@ -89,7 +92,6 @@ func (w *worker) report() error {
 // probe takes the probe's lease again and again and gives it back undecided.
 // While it holds it, nobody else may.
 func (w *worker) probe() error {
-	mark := filepath.Join(w.Marker, "probing")
 	for taken := 0; taken < w.N; {
 		token := fmt.Sprint(w.Worker, "-", time.Now().UnixNano())
 		state, err := w.apply(lease(token, ago(0), ago(-time.Minute)))
@@ -100,15 +102,53 @@ func (w *worker) probe() error {
 			continue
 		}
 		taken++
-		f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return fmt.Errorf("somebody else is probing: %w", err)
-		}
-		f.Close()
-		if err := os.Remove(mark); err != nil {
+		if err := w.alone(); err != nil {
 			return err
 		}
 		if _, err := w.apply(verdict(fusebox.Event{At: ago(0), Outcome: fusebox.Canceled}, token, state.Version)); err != nil {
+			return err
+		}
+		fmt.Println(taken)
+	}
+	return nil
+}
+
+// alone leaves a mark and removes it: an error means that somebody else had.
+func (w *worker) alone() error {
+	mark := filepath.Join(w.Marker, "mark")
+	f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("somebody else is at it: %w", err)
+	}
+	f.Close()
+	return os.Remove(mark)
+}
+
+// share takes the only share again and again and gives it back. While it holds
+// it, nobody else may.
+func (w *worker) share() error {
+	sharer, ok := w.store.(fusebox.Sharer)
+	if !ok {
+		return errors.New("the store is no Sharer")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	claim := fusebox.Claim{Owner: w.Worker, Limit: 1, Need: 1, For: time.Minute}
+	for taken := 0; taken < w.N; {
+		claim.Need = 1
+		got, err := sharer.Share(ctx, thing, claim)
+		if err != nil {
+			return err
+		}
+		if got.Held == 0 {
+			continue
+		}
+		taken++
+		if err := w.alone(); err != nil {
+			return err
+		}
+		claim.Need = 0
+		if _, err := sharer.Share(ctx, thing, claim); err != nil {
 			return err
 		}
 		fmt.Println(taken)
