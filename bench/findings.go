@@ -12,6 +12,7 @@ type findings struct {
 	reports  []crowdFigures          // to fusebox's shared store, by ever more
 	outcomes []outcome
 	fronts   []*front
+	grown    []*grown
 	mcp      map[string]map[string]spread // microseconds by transport and way
 }
 

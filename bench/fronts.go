@@ -140,12 +140,17 @@ func buildFusebox(dir string) (binary string, err error) {
 	return binary, nil
 }
 
-// fuseboxUp is the gateway, which keeps its evidence in dir.
+// fuseboxUp builds the gateway in dir and prepares it.
 func fuseboxUp(dir, upstream string) (*exec.Cmd, error) {
 	binary, err := buildFusebox(dir)
 	if err != nil {
 		return nil, err
 	}
+	return gatewayOf(binary, dir, upstream)
+}
+
+// gatewayOf prepares a gateway that keeps its evidence in dir.
+func gatewayOf(binary, dir, upstream string) (*exec.Cmd, error) {
 	config := filepath.Join(dir, "fusebox.yaml")
 	text := fmt.Sprintf("store: file://%s/state\nbackends:\n  up: {url: \"http://%s/v1\", dialect: openai}\n", dir, upstream)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

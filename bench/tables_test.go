@@ -69,3 +69,21 @@ func TestMCPTable(t *testing.T) {
 		t.Errorf("want four of the guard's in\n%s", budgets)
 	}
 }
+
+// TestGrowthTables measures the smallest sizes of everything that grows.
+func TestGrowthTables(t *testing.T) {
+	f := newTrial()
+	text := trialOf(t, f, "growth")
+	for _, g := range f.grown {
+		if rows(text, thousands(int64(g.lines[1].size))+" |") == 0 {
+			t.Errorf("no second line of %s in\n%s", g.title, text)
+		}
+		for _, l := range g.lines {
+			for i, s := range l.took {
+				if len(s) != 1 || s[0] < 0 {
+					t.Errorf("%s, %d: %s was measured as %v", g.title, l.size, g.columns[i], s)
+				}
+			}
+		}
+	}
+}
