@@ -19,7 +19,7 @@ type backend struct {
 	mu     sync.Mutex
 	broken bool
 	tally
-	failures []time.Time // when they were answered, in order; probes are none
+	arrivals []time.Time // of calls that fail, without the probes
 }
 
 // tally is what a backend counted.
@@ -46,12 +46,10 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	time.Sleep(b.failing)
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if probe {
+		b.mu.Lock()
 		b.alive--
-	} else {
-		b.failures = append(b.failures, time.Now())
+		b.mu.Unlock()
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
@@ -69,6 +67,7 @@ func (b *backend) arrive(probe bool) bool {
 		b.together = max(b.together, b.alive)
 	default:
 		b.reached++
+		b.arrivals = append(b.arrivals, time.Now())
 	}
 	return b.broken
 }
@@ -81,26 +80,25 @@ func (b *backend) goDown() (worked int) {
 	return b.worked
 }
 
-// failed waits until so many calls were answered that failed, half a minute at
-// most.
-func (b *backend) failed(n int) error {
+// awaitFailures waits until so many calls came that fail, half a minute at most.
+func (b *backend) awaitFailures(n int) error {
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		switch _, nth := b.fate(n); {
 		case !nth.IsZero():
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("in half a minute no %d calls failed", n)
+			return fmt.Errorf("in half a minute %d calls did not reach the backend", n)
 		}
 	}
 }
 
-// fate is what was counted, and when the nth failure was answered; zero if
+// fate is what was counted, and when the nth call came that fails; zero if
 // there were fewer.
 func (b *backend) fate(n int) (t tally, nth time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.failures) >= n {
-		nth = b.failures[n-1]
+	if len(b.arrivals) >= n {
+		nth = b.arrivals[n-1]
 	}
 	return b.tally, nth
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 )
 
@@ -47,13 +48,18 @@ func (f *findings) budgets(out io.Writer) error {
 	if s, ok := f.stored[storeKey{"filestore", fresh, 1}]; ok {
 		add(true, budget{what: "filestore, open-fold-close, p50", unit: "ms", most: 2, have: s.median() / 1000})
 	}
+	together := 0
 	for _, o := range f.outcomes {
-		if o.sharing == shared {
-			fleet := fmt.Sprintf("%d workers share a circuit, calls fail in %v", o.workers, o.failing)
-			add(true, budget{what: fleet + ": calls at a broken backend", most: o.bound(o.delay), have: float64(o.reached)})
-			add(true, budget{what: fleet + ": probes at once", most: 1, have: float64(o.together)})
+		if o.sharing != shared {
+			continue
 		}
+		together = max(together, o.together)
+		add(o.workers >= 20, budget{
+			what: fmt.Sprintf("%d workers that share a circuit, calls at a backend that fails in %v", o.workers, o.failing),
+			most: math.Ceil(o.bound(o.delay)), have: float64(o.reached),
+		})
 	}
+	add(len(f.outcomes) > 0, budget{what: "a fleet's probes at once", most: 1, have: float64(together)})
 	if n := len(f.reports); n > 0 {
 		most := f.reports[n-1]
 		add(true, budget{what: "reports of a fleet, counted of made", most: 1, have: float64(most.counted) / float64(most.made), atLeast: true})

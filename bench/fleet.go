@@ -27,7 +27,7 @@ type outage struct {
 type fate struct {
 	tally
 	due   int           // calls that were due before it
-	delay time.Duration // from the answer that made the threshold to the last worker's knowing
+	delay time.Duration // from the failure that made the threshold to the last worker's knowing
 }
 
 // run lets the fleet run into the outage.
@@ -41,22 +41,22 @@ func (o outage) run(redis *redisServer) (f fate, err error) {
 	if err != nil {
 		return f, err
 	}
+	begun := time.Now()
 	if err := c.begin(); err != nil {
 		c.kill()
 		return f, err
 	}
-	begun := time.Now()
 	time.Sleep(o.before)
 	worked := b.goDown()
 	f.due = 1 + int(time.Since(begun).Seconds()*float64(o.rate))
-	err = b.failed(o.threshold)
+	err = b.awaitFailures(o.threshold)
 	time.Sleep(o.longest())
 	t, nth := b.fate(o.threshold)
 	f.tally = t
 	f.worked = worked
 	opened, endErr := c.end()
 	if len(opened) > 0 {
-		f.delay = max(slices.MaxFunc(opened, time.Time.Compare).Sub(nth), 0)
+		f.delay = slices.MaxFunc(opened, time.Time.Compare).Sub(nth.Add(o.failure()))
 	}
 	return f, cmp.Or(err, endErr)
 }
@@ -80,16 +80,20 @@ func (o outage) orders(backend, redis string) (all []order) {
 	return all
 }
 
+// failure is how long a call runs until it counts as failed.
+func (o outage) failure() time.Duration {
+	if o.sharing == early {
+		return min(o.overdue, o.failing)
+	}
+	return o.failing
+}
+
 // bound is B1: the calls that can reach the backend.
 func (o outage) bound(delay time.Duration) float64 {
-	perSecond := float64(o.rate)
-	switch o.sharing {
-	case alone:
-		return float64(o.workers*o.threshold) + perSecond*o.failing.Seconds()
-	case early:
-		return float64(o.threshold) + perSecond*(min(o.overdue, o.failing)+delay).Seconds()
+	if o.sharing == alone {
+		return float64(o.workers*o.threshold) + float64(o.rate)*o.failure().Seconds()
 	}
-	return float64(o.threshold) + perSecond*(o.failing+delay).Seconds()
+	return float64(o.threshold) + float64(o.rate)*(o.failure()+delay).Seconds()
 }
 
 // usualOutage is what the fleet's tables have in common.
@@ -119,7 +123,7 @@ func (f *findings) fleet(out io.Writer) error {
 		}
 	}
 	u := usualOutage
-	fmt.Fprintf(out, "## A fleet and a broken backend\n\nCalls that reach it. The workers are processes, which call it %d times a second in all; a call that works takes %v. All circuits open at T = %d failures within a minute and cool down for %v. The formula is B1, with R workers, λ calls a second, L for a call to fail, d from the answer that makes T failures to the last worker's knowing: T + λ(L + d) where the circuit is shared, R·T + λL where it is not. Probes: those that reached it, and the most at once. Worked before: the calls that the circuits let through while the backend worked, of those that were due.\n\n",
+	fmt.Fprintf(out, "## A fleet and a broken backend\n\nCalls that reach it, in one outage each. The workers are processes, which call it %d times a second in all; a call that works takes %v. All circuits open at T = %d failures within a minute and cool down for %v. The formula, with R workers, λ calls a second, L for a call to fail, d from the T-th failure to the last worker's knowing: T + λ(L + d) where the circuit is shared, R·T + λL where it is not. Probes: those that reached it, and the most at once. Worked before: calls that worked while the backend did, of those that were due. gobreaker's distributed circuit holds its lock while a call runs, so that the fleet makes one call at a time.\n\n",
 		u.rate, u.working, u.threshold, u.cooldown)
 	if !hasRedis() {
 		fmt.Fprint(out, noRedis)
@@ -133,7 +137,7 @@ func (f *findings) fleet(out io.Writer) error {
 	if err := f.outages(out, redis, bySize); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Calls that need longer to fail. Overdue: a call counts as failed after %v, before it ends; the formula has that in place of L.\n\n", u.overdue)
+	fmt.Fprintf(out, "Calls that need longer to fail. Overdue: a call counts as failed after %v, before it ends; the formula has that in place of L. A probe has had its verdict then, too, and its call may still run when the next one's begins.\n\n", u.overdue)
 	return f.outages(out, redis, byLength)
 }
 

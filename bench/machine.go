@@ -13,6 +13,7 @@ import (
 
 // otherPeers are modules that are measured beside the circuits' libraries.
 var otherPeers = []string{
+	"github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9",
 	"github.com/mark3labs/mcp-go", "github.com/modelcontextprotocol/go-sdk", "go.etcd.io/bbolt", "modernc.org/sqlite",
 }
 
