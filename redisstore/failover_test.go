@@ -34,9 +34,8 @@ func TestFailoverThatLostTheTrip(t *testing.T) {
 		w.becomes(fusebox.Open)
 	}
 	primary.kill()
-	p.set(func(p *proxy) { p.target = behind.host() })
 	begin := time.Now()
-	p.hangUp()
+	p.lead(behind.host())
 	eventually(t, "the new primary knows", func() bool { return stored(t, behind.url()).Phase == fusebox.Open })
 	t.Logf("healed %v after the failover", time.Since(begin))
 	for i, w := range fleet {

@@ -3,111 +3,63 @@
 package redisstore
 
 import (
-	"io"
-	"net"
-	"sync"
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
 )
 
 // proxy stands between a store and its server, and does what networks do.
 type proxy struct {
-	listener net.Listener
-
-	mu      sync.Mutex
-	target  string
-	delay   time.Duration // of every answer
-	swallow int           // answers that get lost, with their connection
-	cut     bool          // nothing passes any more
-	conns   map[net.Conn]bool
+	testing.TB
+	proxy *toxiproxy.Proxy
 }
 
-func startProxy(t *testing.T, target string) *proxy {
+func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := &proxy{t, toxiproxy.NewProxy(server, t.Name(), "127.0.0.1:0", target)}
+	if err := p.proxy.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, target: target, conns: map[net.Conn]bool{}}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { p.serve(c) })
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		p.hangUp()
-		serving.Wait()
-	})
+	t.Cleanup(p.proxy.Stop)
 	return p
 }
 
-func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() + "/0" }
+func (p *proxy) url() string { return "redis://" + p.proxy.Listen + "/0" }
 
-func (p *proxy) set(change func(*proxy)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	change(p)
+// slow delays every answer.
+func (p *proxy) slow(by time.Duration) {
+	p.add("latency", "downstream", "latency", by.Milliseconds())
 }
 
-// hangUp closes every connection.
-func (p *proxy) hangUp() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		c.Close()
+// cutRequests and cutAnswers let nothing pass, and keep the connections.
+func (p *proxy) cutRequests() { p.add("timeout", "upstream", "timeout", 0) }
+func (p *proxy) cutAnswers()  { p.add("timeout", "downstream", "timeout", 0) }
+
+// breakAfter ends every connection after so many bytes of answers, those that
+// there are after as many more: in the middle of an answer if need be.
+func (p *proxy) breakAfter(bytes int64) { p.add("limit_data", "downstream", "bytes", bytes) }
+
+func (p *proxy) add(kind, direction, attribute string, value int64) {
+	p.Helper()
+	toxic := fmt.Sprintf(`{"type": %q, "stream": %q, "attributes": {%q: %d}}`, kind, direction, attribute, value)
+	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+		p.Fatal(err)
 	}
 }
 
-func (p *proxy) serve(client net.Conn) {
-	defer client.Close()
-	p.mu.Lock()
-	target := p.target
-	p.mu.Unlock()
-	server, err := net.Dial("tcp", target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	for _, c := range []net.Conn{client, server} {
-		p.set(func(p *proxy) { p.conns[c] = true })
-		defer p.set(func(p *proxy) { delete(p.conns, c) })
-	}
-	var both sync.WaitGroup
-	both.Go(func() { p.pass(server, client, false); server.Close() })
-	both.Go(func() { p.pass(client, server, true); client.Close() })
-	both.Wait()
-}
+// mend ends all that was done; connections that were cut are closed.
+func (p *proxy) mend() { p.proxy.Toxics.ResetToxics(context.Background()) }
 
-// pass passes on what from says.
-func (p *proxy) pass(to io.Writer, from io.Reader, answers bool) {
-	text := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(text)
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		delay, cut, lost := p.delay, p.cut, answers && p.swallow > 0
-		if lost {
-			p.swallow--
-		}
-		p.mu.Unlock()
-		switch {
-		case cut:
-			continue
-		case lost:
-			return
-		case answers && delay > 0:
-			<-time.After(delay)
-		}
-		if _, err := to.Write(text[:n]); err != nil {
-			return
-		}
+// lead closes every connection and leads new ones to another server.
+func (p *proxy) lead(target string) {
+	p.Helper()
+	if err := p.proxy.Update(&toxiproxy.Proxy{Listen: p.proxy.Listen, Upstream: target, Enabled: true}); err != nil {
+		p.Fatal(err)
 	}
 }

@@ -106,6 +106,18 @@ func (s *server) do(command ...string) rueidis.RedisResult {
 	return client.Do(ctx, client.B().Arbitrary(command...).Build())
 }
 
+// connections counts those that were ever made.
+func (s *server) connections() (n int) {
+	s.Helper()
+	stats, err := s.do("INFO", "stats").ToString()
+	if err != nil {
+		s.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(stats, "total_connections_received:")
+	fmt.Sscan(rest, &n)
+	return n
+}
+
 func (s *server) eventually(what string, true func() bool) {
 	s.Helper()
 	eventually(s.TB, what, true)
