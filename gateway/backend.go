@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -202,6 +203,13 @@ func (p *permits) settle(v verdict) {
 	}
 	p.credential.Done(forCredential)
 	p.model.Done(forModel)
+}
+
+// lapse gives back the permits of a visit that ended in a panic, which goes on.
+func (p *permits) lapse() {
+	if !p.settled {
+		p.settle(failure(fusebox.ClassPanic, 0, errors.New("panic in the gateway")))
+	}
 }
 
 // takeOver shares what the backend's predecessor counts, so that a new

@@ -33,6 +33,8 @@ type call struct {
 	trials    []trial // backends that did not answer, in order
 	attempts  int
 	failovers int
+	admitted  permits // to the visit under way
+	current   attempt // the one under way
 
 	answeredBy string // the backend whose answer the client has
 	circuit    string
@@ -86,37 +88,39 @@ func (c *call) readRequest() error {
 	return nil
 }
 
-func (c *call) readBody() error {
-	limit := c.g.maxBody
-	tooLarge := refuse(http.StatusRequestEntityTooLarge, "request_too_large",
-		fmt.Sprintf("The body is larger than %d bytes, the most that this gateway keeps. Send less.", limit))
-	if c.r.ContentLength > limit {
-		c.w.Header().Set("Connection", "close")
-		return tooLarge
-	}
-	if c.r.ContentLength == 0 {
+func (c *call) readBody() (err error) {
+	n, limit := c.r.ContentLength, c.g.maxBody
+	if n == 0 {
 		return nil
+	}
+	if n > limit {
+		c.w.Header().Set("Connection", "close")
+		return tooLarge(limit)
 	}
 	c.dog.expectClient(theRequest, bodyTime, c.began)
-	body := http.MaxBytesReader(c.w, c.r.Body, limit)
-	var err error
-	if n := c.r.ContentLength; n > 0 {
+	if n > 0 {
 		c.body = make([]byte, n)
-		_, err = io.ReadFull(body, c.body)
+		_, err = io.ReadFull(c.r.Body, c.body)
 	} else {
-		c.body, err = io.ReadAll(body)
+		c.body, err = io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
 	}
 	inTime := c.dog.rest()
+	if err == nil && inTime {
+		return nil
+	}
 	var over *http.MaxBytesError
 	switch {
-	case err == nil && inTime:
-		return nil
 	case errors.As(err, &over):
-		return tooLarge
+		return tooLarge(limit)
 	case !inTime, isTimeout(err):
 		return refuse(http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("The body did not arrive within %v.", bodyTime))
 	}
 	return c.over()
+}
+
+func tooLarge(limit int64) *refusal {
+	return refuse(http.StatusRequestEntityTooLarge, "request_too_large",
+		fmt.Sprintf("The body is larger than %d bytes, the most that this gateway keeps. Send less.", limit))
 }
 
 // serve tries the route's backends in order until one has answered.
@@ -252,24 +256,24 @@ func (c *call) tryOnce(b *backend, circuit *fusebox.Circuit, model string) (t tr
 
 // spend makes the visit that the permits allow, with its retries, and gives
 // them back whatever happens.
-func (c *call) spend(t trial, p permits, model string) (trial, bool) {
-	defer func() { // without effect but in a panic, which goes on
-		p.settle(failure(fusebox.ClassPanic, 0, errors.New("panic in the gateway")))
-	}()
+func (c *call) spend(t trial, admitted permits, model string) (trial, bool) {
+	c.admitted = admitted
+	p, a := &c.admitted, &c.current
+	defer p.lapse()
 	t.account = p.account
 	t.backend.allowance.Called(time.Now())
 	attempts, answered, broken := 0, false, false
 	for {
 		attempts++
-		a := attempt{call: c, backend: t.backend, model: model, permits: &p, number: attempts}
+		*a = attempt{call: c, backend: t.backend, model: model, permits: p, number: attempts}
 		a.make()
 		t.verdict, t.reply, answered, broken = a.verdict, a.reply, a.answered, a.broken
-		c.tell(&a, p.circuit.Name())
-		if answered || !c.mayRepeat(&a, &p, attempts) || !c.mayGoOn(&t, &p) {
+		c.tell(a, p.circuit.Name())
+		if answered || !c.mayRepeat(a, p, attempts) || !c.mayGoOn(&t, p) {
 			break
 		}
 	}
-	c.settle(&p, t.verdict, attempts)
+	c.settle(p, t.verdict, attempts)
 	if answered {
 		c.answeredBy, c.circuit = t.backend.Name, p.circuit.Name()
 	} else {
