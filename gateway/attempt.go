@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"time"
@@ -44,12 +43,12 @@ const maxErrorBody = 64 << 10
 
 // make calls the backend and passes on what the client is to have.
 func (a *attempt) make() {
-	a.started = time.Now()
 	a.attempts++
 	a.limits = a.backend.limits(a.peeked.stream)
 	a.ctx = a.dog.watch(a.r.Context(), a.limits.Total, a.started)
 	defer a.dog.stop()
-	a.dog.expect(a.untilHeaders())
+	what, limit := a.untilHeaders()
+	a.dog.expectSince(what, limit, a.started)
 	response, err := a.backend.transport.RoundTrip(a.request())
 	if err != nil {
 		a.verdict = judgeError(a.ctx, a.r.Context(), err, false)
@@ -60,8 +59,7 @@ func (a *attempt) make() {
 		a.readError(response)
 		return
 	}
-	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if media == "text/event-stream" {
+	if isEventStream(response.Header) {
 		a.relayStream(response)
 	} else {
 		a.relayWhole(response)
@@ -106,13 +104,13 @@ func (a *attempt) readError(response *http.Response) {
 		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
 		return
 	}
-	a.judgeReply(&reply{response.StatusCode, response.Header, body})
+	a.judgeReply(reply{response.StatusCode, response.Header, body})
 }
 
 // judgeReply decides what becomes of a complete answer that is an error.
-func (a *attempt) judgeReply(r *reply) {
+func (a *attempt) judgeReply(r reply) {
 	a.judge(r.status, r.header, r.body)
-	a.reply = r
+	a.reply = &r
 	if a.isClients() {
 		a.answer(r)
 	}
@@ -151,7 +149,7 @@ func (a *attempt) conclude() {
 }
 
 // answer gives the client a complete answer.
-func (a *attempt) answer(r *reply) {
+func (a *attempt) answer(r reply) {
 	a.answered = true
 	a.conclude()
 	if a.pulse.stop() {

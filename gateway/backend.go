@@ -24,6 +24,7 @@ const maxModels = 200
 type backend struct {
 	Backend
 	base      *url.URL
+	targets   map[string]*url.URL // of model calls without a query
 	transport *http.Transport
 	box       *fusebox.Box
 	streamed  Timeouts
@@ -33,8 +34,9 @@ type backend struct {
 	limiter   *limiter
 	clients   *throttledKeys // with ClientKey
 
-	mu   sync.RWMutex
-	seen map[string]struct{} // circuits of its own models; guarded by mu
+	shared string // the circuit of models that have none of their own
+	mu     sync.RWMutex
+	seen   map[string]struct{} // circuits of its own models; guarded by mu
 }
 
 func newBackend(cfg Backend, box *fusebox.Box, retry fusebox.Retry) (*backend, error) {
@@ -42,8 +44,12 @@ func newBackend(cfg Backend, box *fusebox.Box, retry fusebox.Retry) (*backend, e
 	if err != nil {
 		return nil, fmt.Errorf("gateway: backend %q: %w", cfg.Name, err)
 	}
-	b := &backend{Backend: cfg, base: base, box: box, seen: map[string]struct{}{},
+	b := &backend{Backend: cfg, base: base, box: box, shared: "model/" + cfg.Name + "/*", seen: map[string]struct{}{},
 		streamed: cfg.Timeouts.forStreams(), whole: cfg.Timeouts.forWhole(), budget: retry.Budget, allowance: fusebox.NewAllowance(retry.Budget), limiter: newLimiter(cfg.Limit), clients: &throttledKeys{}}
+	b.targets = make(map[string]*url.URL, len(modelCalls))
+	for path := range modelCalls {
+		b.targets[path] = b.target(path, "")
+	}
 	if t := retry.Timeout; t > 0 {
 		b.streamed.Total, b.whole.Total = min(b.streamed.Total, t), min(b.whole.Total, t)
 	}
@@ -70,8 +76,11 @@ func (b *backend) limits(stream bool) Timeouts {
 	return b.whole
 }
 
-// target is the URL of an endpoint's path at this backend.
+// target is the URL of an endpoint's path at this backend. It must not be changed.
 func (b *backend) target(path, query string) *url.URL {
+	if u := b.targets[path]; u != nil && query == "" {
+		return u
+	}
 	u := *b.base
 	u.RawQuery = query
 	escaped := b.base.EscapedPath() + path
@@ -88,13 +97,12 @@ func (b *backend) circuit(model string) (*fusebox.Circuit, error) {
 }
 
 func (b *backend) circuitName(model string) string {
-	shared := "model/" + b.Name + "/*"
 	if model == "" {
-		return shared
+		return b.shared
 	}
 	name, err := fusebox.CanonicalName("model/" + b.Name + "/" + model)
 	if err != nil {
-		return shared
+		return b.shared
 	}
 	b.mu.RLock()
 	_, seen := b.seen[name]
@@ -104,12 +112,12 @@ func (b *backend) circuitName(model string) string {
 	case seen:
 		return name
 	case full:
-		return shared
+		return b.shared
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.seen) >= maxModels {
-		return shared
+		return b.shared
 	}
 	b.seen[name] = struct{}{}
 	return name

@@ -261,11 +261,12 @@ func (c *call) spend(t trial, admitted permits, model string) (trial, bool) {
 	p, a := &c.admitted, &c.current
 	defer p.lapse()
 	t.account = p.account
-	t.backend.allowance.Called(time.Now())
+	now := time.Now()
+	t.backend.allowance.Called(now)
 	attempts, answered, broken := 0, false, false
-	for {
+	for ; ; now = time.Now() {
 		attempts++
-		*a = attempt{call: c, backend: t.backend, model: model, permits: p, number: attempts}
+		*a = attempt{call: c, backend: t.backend, model: model, permits: p, number: attempts, started: now}
 		a.make()
 		t.verdict, t.reply, answered, broken = a.verdict, a.reply, a.answered, a.broken
 		c.tell(a, p.circuit.Name())
@@ -426,7 +427,7 @@ func (c *call) begin(b *backend, status int, header http.Header, length int64) {
 	h := c.w.Header()
 	copyHeaders(h, header)
 	if length > 0 {
-		h.Set("Content-Length", strconv.FormatInt(length, 10))
+		setLength(h, header, length)
 	}
 	c.status, c.outcome = status, c.outcomeBy(b)
 	c.setHeaders(b.Name, c.outcome)
@@ -435,12 +436,11 @@ func (c *call) begin(b *backend, status int, header http.Header, length int64) {
 
 // setHeaders says who answered and at what cost.
 func (c *call) setHeaders(backend, outcome string) {
-	h := c.w.Header()
+	h, values := c.w.Header(), []string{strconv.Itoa(c.attempts), backend, outcome} // one allocation for all
+	h[headerAttempts] = values[0:1:1]
 	if backend != "" {
-		h.Set(headerBackend, backend)
-		h.Set(headerOutcome, outcome)
+		h[headerBackend], h[headerOutcome] = values[1:2:2], values[2:3:3]
 	}
-	h.Set(headerAttempts, strconv.Itoa(c.attempts))
 }
 
 // outcomeBy is what an answer by b says of the route.

@@ -21,7 +21,7 @@ func (c *call) exhausted() {
 		c.answeredBy = absent.backend.Name
 		if c.pulse.stop() {
 			c.status, c.outcome = http.StatusOK, "failed"
-			c.w.Write(lateEvent(c.endpoint.format, absent.reply))
+			c.w.Write(lateEvent(c.endpoint.format, *absent.reply))
 			c.abort()
 		}
 		c.begin(absent.backend, absent.reply.status, absent.reply.header, int64(len(absent.reply.body)))

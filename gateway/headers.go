@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -19,26 +20,34 @@ const (
 	outcomeDegraded = "degraded" // by another backend than the first choice, or with some missing
 )
 
-// hopByHop headers belong to one connection.
-var hopByHop = map[string]bool{
-	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
-	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+// isHopByHop reports whether a header belongs to one connection.
+func isHopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
 }
 
-// private headers are the client's: they say who it is, to whom it chose.
-var private = map[string]bool{
-	"Authorization": true, "X-Api-Key": true, "Api-Key": true, "X-Goog-Api-Key": true, "Cookie": true,
-	"Openai-Organization": true, "Openai-Project": true,
+// isPrivate reports whether a header is the client's: it says who that is, to
+// whom it chose.
+func isPrivate(name string) bool {
+	switch name {
+	case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie", "Openai-Organization", "Openai-Project":
+		return true
+	}
+	return false
 }
 
 // forwarded returns the headers of a request as backend b is sent them.
 func (b *backend) forwarded(h http.Header, a *access) http.Header {
 	out := make(http.Header, len(h)+1)
-	named := h.Values("Connection")
+	named := h["Connection"]
 	for name, values := range h {
 		switch {
-		case hopByHop[name], isNamed(named, name), strings.HasPrefix(name, "Fusebox-"):
-		case private[name] && !(b.ClientKey && name != "Cookie"):
+		case isHopByHop(name), isNamed(named, name), strings.HasPrefix(name, "Fusebox-"):
+		case isPrivate(name) && !(b.ClientKey && name != "Cookie"):
 		case name == "Accept-Encoding", name == "Content-Length", name == "Expect": // of this connection
 		default:
 			out[name] = values
@@ -79,13 +88,32 @@ func (b *backend) authorize(h http.Header) {
 
 // copyHeaders passes an answer's headers on.
 func copyHeaders(to, from http.Header) {
-	named := from.Values("Connection")
+	named := from["Connection"]
 	for name, values := range from {
-		if hopByHop[name] || isNamed(named, name) || strings.HasPrefix(name, "Fusebox-") || name == "Content-Length" {
+		if isHopByHop(name) || isNamed(named, name) || strings.HasPrefix(name, "Fusebox-") || name == "Content-Length" {
 			continue
 		}
 		to[name] = values
 	}
+}
+
+// setLength tells how long an answer is, by the backend's own header where that
+// says the same.
+func setLength(to, from http.Header, length int64) {
+	said := from["Content-Length"]
+	if len(said) == 1 {
+		if n, err := strconv.ParseInt(said[0], 10, 64); err == nil && n == length {
+			to["Content-Length"] = said
+			return
+		}
+	}
+	to.Set("Content-Length", strconv.FormatInt(length, 10))
+}
+
+// isEventStream reports whether an answer is a stream of server-sent events.
+func isEventStream(h http.Header) bool {
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
 }
 
 // isNamed reports whether a Connection header lists name.

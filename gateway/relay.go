@@ -46,7 +46,7 @@ func (a *attempt) relayWhole(response *http.Response) {
 	}
 	switch {
 	case err == io.EOF:
-		a.finishWhole(&reply{response.StatusCode, response.Header, buf[:n]})
+		a.finishWhole(reply{response.StatusCode, response.Header, buf[:n]})
 	case err != nil:
 		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
 	case a.holds():
@@ -57,7 +57,7 @@ func (a *attempt) relayWhole(response *http.Response) {
 }
 
 // finishWhole judges a complete answer: an error may hide behind a good status.
-func (a *attempt) finishWhole(r *reply) {
+func (a *attempt) finishWhole(r reply) {
 	if a.endpoint.call {
 		walk := members{b: r.body}
 		for {

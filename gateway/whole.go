@@ -100,7 +100,7 @@ func (a *attempt) tooLarge() {
 
 // lateEvent is a complete answer, come when a stream had begun with comments,
 // as that stream's error.
-func lateEvent(f format, r *reply) []byte {
+func lateEvent(f format, r reply) []byte {
 	if r.status < 300 {
 		return errorEvent(f, "The backend answered without the stream that was asked for.", 0)
 	}
