@@ -186,10 +186,21 @@ func (b *Box) policyOf(name string, policy func(circuit string) Policy) (Policy,
 		p = policy(name)
 	}
 	p = p.orDefault(name)
+	if p.Quorum == 0 && Kind(name) != runKind {
+		p.Quorum = b.quorum()
+	}
 	if err := p.Validate(); err != nil {
 		return Policy{}, fmt.Errorf("circuit %s: %w", name, err)
 	}
 	return p, nil
+}
+
+// quorum is the quorum of policies that say nothing of it.
+func (b *Box) quorum() int {
+	if store, ok := b.cfg.Store.(interface{ Quorum() int }); ok {
+		return store.Quorum()
+	}
+	return 0
 }
 
 // SetPolicies puts policy in place of [Config].Policy. All circuits go by their

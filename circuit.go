@@ -54,6 +54,7 @@ type detail struct {
 type told struct {
 	phase   Phase
 	version uint64
+	own     Phase // of this host's own circuit
 }
 
 // storeViews are the states that a circuit has from its store. They are large,
@@ -127,7 +128,7 @@ func (c *Circuit) lock() *Circuit {
 // must grant.
 func (c *Circuit) admit(t time.Time, live bool) (p Permit, ask *Event, err error) {
 	c.collect(t)
-	s := c.known()
+	s := c.deciding()
 	d := s.Decide(t)
 	if d.Go {
 		c.refresh(t, live)
@@ -143,7 +144,7 @@ func (c *Circuit) admit(t time.Time, live bool) (p Permit, ask *Event, err error
 		} else if c.fold(t, live, request); c.d.state.HasLease(request.Lease) {
 			return c.permit(t, request.Lease, live), nil, nil
 		}
-		s = c.known()
+		s = c.deciding()
 	} else if p, ok := c.granted(t, live); ok {
 		return p, nil, nil
 	}
@@ -183,10 +184,10 @@ func (c *Circuit) granted(t time.Time, live bool) (Permit, bool) {
 	if c.d == nil || c.d.grant == "" {
 		return Permit{}, false
 	}
-	token := c.d.grant
-	i := c.d.state.lease(token)
+	token, s := c.d.grant, c.deciding()
+	i := s.lease(token)
 	c.d.grant = ""
-	if i < 0 || !c.d.state.Leases[i].live(t) {
+	if i < 0 || !s.Leases[i].live(t) {
 		return Permit{}, false
 	}
 	c.d.unused = 0
@@ -283,6 +284,10 @@ func (c *Circuit) known() *State {
 	return &State{Policy: *c.policy.Load()}
 }
 
+// deciding is the state that decides for this process. The caller holds the
+// lock and must not change it.
+func (c *Circuit) deciding() *State { return c.known().For(c.box.cfg.Worker) }
+
 // detailed returns the detail, making it if need be.
 func (c *Circuit) detailed() *detail {
 	if c.d == nil {
@@ -346,12 +351,30 @@ func urgent(e *Event) bool {
 func (c *Circuit) tell(s *State) {
 	last := &c.d.told
 	if s.Version <= last.version {
+		c.tellOwn(s)
 		return
 	}
 	if tr, changed := Changed(c.name, &State{Phase: last.phase, Version: last.version}, s); changed {
 		c.box.out.transition(tr)
 	}
-	*last = told{s.Phase, s.Version}
+	*last = told{phase: s.Phase, version: s.Version}
+}
+
+// tellOwn queues the change of this host's own circuit, if it was not told.
+func (c *Circuit) tellOwn(s *State) {
+	if len(s.Hosts) == 0 || s.Version < c.d.told.version {
+		return
+	}
+	host := HostOf(c.box.cfg.Worker)
+	before := State{Version: s.Version, Hosts: []Host{{Name: host, Own: &State{Phase: c.d.told.own}}}}
+	after := State{Version: s.Version}
+	if h := s.host(host); h != nil {
+		after.Hosts = []Host{*h}
+	}
+	if tr, changed := ownChanged(c.name, &before, &after); changed {
+		c.box.out.transition(tr)
+		c.d.told.own = tr.To
+	}
 }
 
 // collect folds what the fast path counted since it was last called. The
@@ -441,7 +464,7 @@ func (c *Circuit) StatusAt(t time.Time) Status {
 		c.peek(c.d.plain, &s, t)
 	}
 	c.peek(c.cur.Load(), &s, t)
-	status := s.StatusAt(c.name, t)
+	status := s.For(c.box.cfg.Worker).StatusAt(c.name, t)
 	if y := c.box.sync; y != nil {
 		status.Local, status.LocalSince = y.localSince()
 	}
@@ -458,12 +481,13 @@ func (c *Circuit) peek(e *epoch, s *State, t time.Time) {
 	s.Denied += int(refused)
 }
 
-// State returns a copy of the state as this process knows it.
+// State returns a copy of the state that decides for this process; see
+// [State.For].
 func (c *Circuit) State() State {
 	c = c.lock()
 	defer c.mu.Unlock()
 	c.collect(c.box.now())
-	return c.known().clone()
+	return c.deciding().clone()
 }
 
 // allowAs is Allow or AllowAt.

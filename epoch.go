@@ -45,7 +45,7 @@ const wakeEarly = 20 * time.Millisecond
 // clock, so that a timer can be set by it.
 func (c *Circuit) modeOf(s *State, t time.Time, live bool) mode {
 	p := c.policy.Load()
-	d := s.Decide(t)
+	d := s.For(c.box.cfg.Worker).Decide(t)
 	soon := d.RetryAfter > 0 && d.RetryAfter <= wakeEarly
 	switch {
 	case !d.Go && !d.Probe && live && d.Reason != ReasonProbing && !soon && !c.observes() && p.Cooldown.Calls == 0:
@@ -101,6 +101,7 @@ func (c *Circuit) refresh(t time.Time, live bool) {
 	next := &epoch{circuit: c, version: s.Version, mode: want, slow: math.MaxInt64}
 	switch want {
 	case modeRefuse:
+		s := s.For(c.box.cfg.Worker)
 		next.denial = c.denial(s, t)
 		if after := s.Decide(t).RetryAfter; after > 0 {
 			c.d.timer(after-wakeEarly, next)

@@ -49,6 +49,10 @@ func (s *State) apply(e *Event) {
 	t := e.clock()
 	s.endHold(t)
 	s.Revision++
+	version := s.Version
+	if s.Policy.Quorum > 1 {
+		s.sees(e, t)
+	}
 	switch e.Kind {
 	case KindEvidence:
 		s.evidence(e, t)
@@ -78,6 +82,9 @@ func (s *State) apply(e *Event) {
 		s.checkpoint(e)
 	default:
 		s.Revision-- // it changes nothing
+	}
+	if s.Policy.Quorum > 1 && s.Phase == Closed && s.Hold == nil && s.Version == version {
+		s.applyOwn(e)
 	}
 }
 
@@ -129,7 +136,8 @@ func (s *State) evidence(e *Event, t time.Time) {
 		s.tripIfMet(t, true)
 		return
 	}
-	if e.Class != "" && s.onClass(e.Class) {
+	s.blame(e)
+	if e.Class != "" && s.onClass(e.Class) && s.classQuorate(t) {
 		s.Failures, s.FailedProbes = 1, 0
 		s.open(t, "class "+string(e.Class))
 		return
@@ -210,6 +218,9 @@ func (s *State) verdict(e *Event, t time.Time, failed bool) {
 			return
 		}
 		s.FailedProbes++
+		if s.Policy.Quorum > 1 {
+			s.LastProber = HostOf(lease.Worker)
+		}
 		s.open(t, "probe failed")
 		return
 	}
@@ -279,7 +290,7 @@ func (s *State) applyLease(e *Event, t time.Time) {
 	}
 	grant := Lease{Token: e.Lease, At: t, Until: e.Until, Worker: e.Worker, Pick: e.Pick}
 	switch {
-	case s.Phase == Open && s.due(t):
+	case s.Phase == Open && s.For(e.Worker).due(t):
 		s.move(HalfOpen, t, "cooldown over")
 		s.Until = time.Time{}
 	case s.Phase == Open && e.LastResort && !s.Resort:
@@ -450,7 +461,7 @@ func (s *State) reopen(t time.Time, cause string) {
 func (s *State) close(t time.Time, cause string) {
 	s.clear()
 	s.move(Closed, t, cause)
-	s.Failures, s.FailedProbes, s.Refused, s.Passed, s.Resort = 0, 0, 0, 0, false
+	s.Failures, s.FailedProbes, s.Refused, s.Passed, s.Resort, s.LastProber = 0, 0, 0, 0, false, ""
 	s.Leases = nil
 	s.Until = time.Time{}
 }
@@ -463,11 +474,12 @@ func (s *State) move(to Phase, t time.Time, cause string) {
 	s.Cause = cause
 }
 
-// clear forgets every mark.
+// clear forgets every mark, the hosts' own ones too.
 func (s *State) clear() {
 	s.Votes, s.Worked, s.Streak = 0, 0, 0
 	s.Marks, s.Windows = nil, nil
 	s.Failures = 0
+	s.forgive()
 }
 
 // cooldown is the length of the cooldown that begins now: the base, grown by

@@ -45,7 +45,7 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 	c.collect(t)
 	request := c.request(t)
 	request.LastResort = true
-	s := c.known()
+	s := c.deciding()
 	if d := s.Decide(t); d.Reason != ReasonOpen || s.Resort || c.observes() {
 		p, ask, err := c.admit(t, true)
 		c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 	if c.d.state.HasLease(request.Lease) {
 		p = c.permit(t, request.Lease, true)
 	} else {
-		p, err = c.refuse(c.known(), t, true)
+		p, err = c.refuse(c.deciding(), t, true)
 	}
 	c.mu.Unlock()
 	c.box.deliver()

@@ -139,7 +139,7 @@ func (p Permit) Valid() bool {
 	defer c.mu.Unlock()
 	t := c.box.now()
 	c.collect(t)
-	s := c.known()
+	s := c.deciding()
 	if p.Probe() {
 		i := s.lease(p.flight.lease)
 		return i >= 0 && s.Version == e.version && s.Leases[i].live(t) && !t.Before(s.Throttled)

@@ -22,6 +22,12 @@ type Policy struct {
 	Probe      Probe
 	Observe    bool // decide and record, but refuse nothing
 
+	// Quorum is how many hosts must have failed before the circuit opens for
+	// all, of those that report: where fewer are live, all of them. A host's own
+	// failures open the circuit for that host alone. 0 = what the store is made
+	// for: 2 where it serves many hosts, else 1. At most [MaxQuorum].
+	Quorum int
+
 	// Loaded is when the configuration that this policy comes from was read.
 	// Where workers share a store, the newer policy wins. Zero = from no
 	// configuration: anything loaded is newer.
@@ -119,14 +125,14 @@ func DefaultPolicy(kind string) Policy {
 // IsZero reports whether p is wholly zero and so stands for its kind's policy.
 func (p Policy) IsZero() bool {
 	return p.Trip == nil && p.OnClass == nil && p.FasterThan == 0 && p.Overdue == 0 && !p.Distinct &&
-		p.Cooldown == Cooldown{} && p.Probe == Probe{} && !p.Observe && p.Loaded.IsZero()
+		p.Cooldown == Cooldown{} && p.Probe == Probe{} && !p.Observe && p.Quorum == 0 && p.Loaded.IsZero()
 }
 
 // Equal reports whether p and q decide alike; Loaded does not matter.
 func (p Policy) Equal(q Policy) bool {
 	return slices.Equal(p.Trip, q.Trip) && slices.Equal(p.OnClass, q.OnClass) &&
 		p.FasterThan == q.FasterThan && p.Overdue == q.Overdue && p.Distinct == q.Distinct &&
-		p.Cooldown == q.Cooldown && p.Probe == q.Probe && p.Observe == q.Observe
+		p.Cooldown == q.Cooldown && p.Probe == q.Probe && p.Observe == q.Observe && max(p.Quorum, 1) == max(q.Quorum, 1)
 }
 
 // PolicyError names the field of a Policy that cannot be used.
@@ -191,6 +197,9 @@ func (p Policy) Validate() error {
 	}
 	if n := p.Probe.Attempts; n < 0 || n > 100 {
 		bad("probe.attempts", "want 0 to 100, have %d", n)
+	}
+	if n := p.Quorum; n < 0 || n > MaxQuorum {
+		bad("quorum", "want 1 to %d hosts, have %d", MaxQuorum, n)
 	}
 	return errors.Join(errs...)
 }

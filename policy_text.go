@@ -172,7 +172,11 @@ func (p Policy) Words() []string {
 	if len(trips) == 0 {
 		return []string{"no circuit: nothing opens it"}
 	}
-	words = append(words, "opens "+strings.Join(trips, ", or "))
+	opens := "opens " + strings.Join(trips, ", or ")
+	if p.Quorum > 1 {
+		opens += fmt.Sprintf("; for all hosts only if at least %d of them have part in it, else for the one that failed", p.Quorum)
+	}
+	words = append(words, opens)
 	if p.FasterThan > 0 {
 		words = append(words, "a failure that took longer than "+shortDuration(p.FasterThan)+" counts as a call that worked")
 	}
@@ -224,6 +228,7 @@ type policyJSON struct {
 	Cooldown   *cooldownJSON `json:"cooldown,omitempty"`
 	Probe      *probeJSON    `json:"probe,omitempty"`
 	Observe    bool          `json:"observe,omitempty"`
+	Quorum     int           `json:"quorum,omitempty"`
 	Loaded     time.Time     `json:"loaded,omitzero"`
 }
 
@@ -248,7 +253,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	c, pr := p.Cooldown, p.Probe
 	out := policyJSON{
 		Trip: p.Trip, OnClass: p.OnClass, FasterThan: durationText(p.FasterThan), Overdue: durationText(p.Overdue),
-		Distinct: p.Distinct, Observe: p.Observe, Loaded: p.Loaded,
+		Distinct: p.Distinct, Observe: p.Observe, Quorum: p.Quorum, Loaded: p.Loaded,
 	}
 	if c != (Cooldown{}) {
 		out.Cooldown = &cooldownJSON{durationText(c.After), c.Calls, c.Jitter, c.Growth, durationText(c.Max)}
@@ -267,7 +272,7 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 	}
 	q := Policy{
 		Trip: in.Trip, OnClass: in.OnClass, FasterThan: time.Duration(in.FasterThan), Overdue: time.Duration(in.Overdue),
-		Distinct: in.Distinct, Observe: in.Observe, Loaded: in.Loaded,
+		Distinct: in.Distinct, Observe: in.Observe, Quorum: in.Quorum, Loaded: in.Loaded,
 	}
 	if c := in.Cooldown; c != nil {
 		q.Cooldown = Cooldown{time.Duration(c.After), c.Calls, c.Jitter, c.Growth, time.Duration(c.Max)}

@@ -115,6 +115,10 @@ func (p *Policy) marksNeeded() int {
 // runs ahead must fill no memory.
 const mostAhead = 64
 
+// mostUnquorate is how many times the marks needed are kept where the failures
+// of too few hosts do not open the circuit.
+const mostUnquorate = 4
+
 // prune drops the marks that no rule can need at t or later. Beside those that
 // count at t, as many as are needed are kept of the past and of the future, in
 // case that it is t which is wrong.
@@ -139,6 +143,9 @@ func (s *State) prune(t time.Time) {
 		if len(past)-i <= need || s.counts(&past[i], t) {
 			kept = append(kept, past[i])
 		}
+	}
+	if most := mostUnquorate * need; s.Policy.Quorum > 1 && len(kept) > most {
+		kept = kept[len(kept)-most:]
 	}
 	if len(ahead) > mostAhead {
 		slices.SortStableFunc(ahead, func(a, b Mark) int { return a.At.Compare(b.At) })
@@ -184,7 +191,9 @@ func (s *State) fill(e *Event, n int, failed bool) {
 		}
 		bad := failed
 		if rule.kind == tripSlow {
-			bad = e.Elapsed > rule.limit
+			if bad = e.Elapsed > rule.limit; bad {
+				s.blameSlow(e)
+			}
 		}
 		s.Windows[at].fill(rule.within, e, n, bad)
 		at++
@@ -303,7 +312,7 @@ func (s *State) tripIfMet(t time.Time, worked bool) {
 		}
 		if share || !worked {
 			at := s.latest(rule.within, t)
-			if count, met := s.measure(rule, window, at); met {
+			if count, met := s.measure(rule, window, at); met && s.ruleQuorate(rule, at) {
 				s.Failures, s.FailedProbes = count, 0
 				s.open(at, rule.Words())
 				return

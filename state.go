@@ -83,6 +83,9 @@ type State struct {
 	Marks   Marks    `json:"marks,omitempty"`   // newest failures, in the order they were folded
 	Windows []Window `json:"windows,omitempty"` // one per Rate and Slow rule
 
+	Hosts      []Host `json:"hosts,omitempty"`       // under a quorum: that reported lately
+	LastProber string `json:"last_prober,omitempty"` // under a quorum: the host whose probe failed last, until it closes
+
 	Checked     time.Time     `json:"checked_at,omitzero"`  // newest evidence; zero = unknown
 	Latest      time.Time     `json:"latest,omitzero"`      // newest time at which evidence was judged
 	Latency     time.Duration `json:"latency_ns,omitempty"` // moving average of calls that answered
@@ -92,6 +95,8 @@ type State struct {
 
 	Policy  Policy `json:"policy,omitzero"`   // by which it was last folded
 	Through int64  `json:"through,omitempty"` // byte of the log up to which it was folded
+
+	ownOf string // of what [State.For] returns: the host whose own circuit it is
 
 	// Now is the store's clock when this state was read, for turning Until
 	// into a time to wait. It is not recorded; zero = the reader's clock.
@@ -253,8 +258,13 @@ func (s *State) HealthAt(t time.Time) Health {
 	return Up
 }
 
-// HasLease reports whether token holds a slot, lapsed or not.
-func (s *State) HasLease(token string) bool { return s.lease(token) >= 0 }
+// HasLease reports whether token holds a slot, lapsed or not: the circuit's, or
+// one of a host's own.
+func (s *State) HasLease(token string) bool {
+	return s.lease(token) >= 0 || slices.ContainsFunc(s.Hosts, func(h Host) bool {
+		return h.Own != nil && h.Own.lease(token) >= 0
+	})
+}
 
 func (s *State) lease(token string) int {
 	return slices.IndexFunc(s.Leases, func(l Lease) bool { return l.Token == token })
@@ -300,6 +310,9 @@ func (s *State) impossible() string {
 			}
 		}
 	}
+	if len(s.Hosts) > MaxQuorum || slices.ContainsFunc(s.Hosts, func(h Host) bool { return h.Own != nil && len(h.Own.Hosts) > 0 }) {
+		return "hosts"
+	}
 	return ""
 }
 
@@ -314,6 +327,13 @@ func (s State) clone() State {
 	if s.Hold != nil {
 		h := *s.Hold
 		s.Hold = &h
+	}
+	s.Hosts = slices.Clone(s.Hosts)
+	for i := range s.Hosts {
+		if own := s.Hosts[i].Own; own != nil {
+			copied := own.clone()
+			s.Hosts[i].Own = &copied
+		}
 	}
 	return s
 }

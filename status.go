@@ -27,6 +27,21 @@ type Status struct {
 	Local      bool          // the store is out of reach: this is what the process itself knows
 	LocalSince time.Time
 	Policy     Policy
+
+	// Under a quorum: whose own circuit this is, "" = the circuit itself; and of
+	// the circuit itself the hosts whose own circuits are not closed.
+	Host  string
+	Hosts []HostStatus
+}
+
+// HostStatus is what is known of a host's own circuit.
+type HostStatus struct {
+	Host       string
+	Phase      Phase
+	Failures   int           // that opened it
+	RetryAfter time.Duration // until its next call is worth it
+	Since      time.Time
+	LastError  string
 }
 
 // StatusAt derives the status of the named circuit at t. It has no effects.
@@ -53,7 +68,24 @@ func (s *State) StatusAt(circuit string, t time.Time) Status {
 			status.Probes = append(status.Probes, l)
 		}
 	}
+	status.Host = s.ownOf
+	if status.Host == "" {
+		status.Hosts = s.hostsAt(t)
+	}
 	return status
+}
+
+// hostsAt lists the hosts whose own circuits are not closed.
+func (s *State) hostsAt(t time.Time) (hosts []HostStatus) {
+	for _, h := range s.Hosts {
+		own := s.For(h.Name)
+		if own.ownOf == "" {
+			continue
+		}
+		hosts = append(hosts, HostStatus{Host: h.Name, Phase: own.Phase, Failures: own.Failures,
+			RetryAfter: own.Decide(t).RetryAfter, Since: own.Since, LastError: own.LastError})
+	}
+	return hosts
 }
 
 // statusJSON is the contract's form of a status.
@@ -78,6 +110,17 @@ type statusJSON struct {
 	Probes         []Lease    `json:"probes,omitempty"`
 	Local          bool       `json:"local"`
 	LocalSince     *time.Time `json:"local_since,omitempty"`
+	Host           string     `json:"host,omitempty"`
+	Hosts          []hostJSON `json:"hosts,omitempty"`
+}
+
+type hostJSON struct {
+	Host       string     `json:"host"`
+	Phase      Phase      `json:"phase"`
+	Failures   int        `json:"failures"`
+	RetryAfter float64    `json:"retry_after_s"`
+	Since      *time.Time `json:"since"`
+	LastError  string     `json:"last_error"`
 }
 
 // MarshalJSON writes the status object of docs/log-format.md; what is unknown is null.
@@ -87,7 +130,10 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		RetryAfter: roundMillis(s.RetryAfter), Since: momentOrNull(s.Since), Reason: s.Reason,
 		LastError: s.LastError, LastClass: s.LastClass, CheckedAt: momentOrNull(s.CheckedAt),
 		ThrottledUntil: momentOrNull(s.Throttled), Denied: s.Denied, Probes: s.Probes,
-		Local: s.Local, LocalSince: momentOrNull(s.LocalSince),
+		Local: s.Local, LocalSince: momentOrNull(s.LocalSince), Host: s.Host,
+	}
+	for _, h := range s.Hosts {
+		out.Hosts = append(out.Hosts, hostJSON{h.Host, h.Phase, h.Failures, roundMillis(h.RetryAfter), momentOrNull(h.Since), h.LastError})
 	}
 	if s.Latency > 0 {
 		ms := float64(s.Latency.Microseconds()) / 1000

@@ -9,6 +9,8 @@ import (
 // Store keeps circuits for several processes. Implementations live in
 // filestore and redisstore; [NewMemory] is one for a single process. Every
 // Store passes the suite in storetest. Its methods are safe for concurrent use.
+// One that serves many hosts may have a method Quorum() int, which gives the
+// [Policy.Quorum] of policies that say nothing of it.
 type Store interface {
 	// Apply folds events into the circuit, atomically with respect to every
 	// other process, records them, and returns the state after them. Without

@@ -310,7 +310,7 @@ func (c *Circuit) adopt(s State) {
 	}
 	if !d.met { // what happened before this process came is no news
 		d.met = true
-		d.told = told{d.shared.Phase, max(d.shared.Version, d.told.version)}
+		d.told = told{phase: d.shared.Phase, version: max(d.shared.Version, d.told.version), own: d.shared.ownPhase(HostOf(y.box.cfg.Worker))}
 	}
 	c.tell(&d.shared)
 	c.refresh(c.box.now(), true)
@@ -433,7 +433,7 @@ func (y *syncer) probe(ctx context.Context, c *Circuit, request Event) (Permit, 
 		now.d.grant, now.d.unused = "", 0
 		return now.permit(t, request.Lease, true), nil
 	}
-	p, refusal := now.refuse(now.known(), t, true)
+	p, refusal := now.refuse(now.deciding(), t, true)
 	return p, refusal
 }
 
@@ -502,6 +502,17 @@ func (s *State) shift(by time.Duration) {
 	}
 	for i := range s.Marks {
 		shiftTime(&s.Marks[i].At, by)
+	}
+	for i := range s.Hosts {
+		h := &s.Hosts[i]
+		for _, t := range []*time.Time{&h.Seen, &h.Failed, &h.Slow, &h.Since} {
+			shiftTime(t, by)
+		}
+		if h.Own != nil {
+			h.Own.Policy = s.ownPolicy() // it says what its windows are
+			h.Own.shift(by)
+			h.Own.Policy = Policy{}
+		}
 	}
 	if s.Hold != nil {
 		shiftTime(&s.Hold.At, by)

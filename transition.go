@@ -6,6 +6,7 @@ import "time"
 type Transition struct {
 	At       time.Time
 	Circuit  string
+	Host     string // whose own circuit it is, by the quorum's rules; "" = the circuit itself
 	From, To Phase
 	Version  uint64    // that began with it
 	Until    time.Time // To Open: end of the cooldown; zero = it counts calls
@@ -17,7 +18,7 @@ type Transition struct {
 // each other, and whether there was one.
 func Changed(circuit string, before, after *State) (Transition, bool) {
 	if before.Version == after.Version {
-		return Transition{}, false
+		return ownChanged(circuit, before, after)
 	}
 	t := Transition{
 		At: after.Since, Circuit: circuit, From: before.Phase, To: after.Phase,
@@ -35,5 +36,5 @@ func Changed(circuit string, before, after *State) (Transition, bool) {
 // Event returns the record that tells of the transition in a log.
 func (t Transition) Event() Event {
 	return Event{Kind: KindTransition, At: t.At, Circuit: t.Circuit, From: t.From, Phase: t.To,
-		Version: t.Version, Until: t.Until, Failures: t.Failures, Cause: t.Cause}
+		Version: t.Version, Until: t.Until, Failures: t.Failures, Cause: t.Cause, Worker: t.Host}
 }

@@ -131,8 +131,17 @@ func (c *Config) resolve(circuit string) Settings {
 	base := builtin(fusebox.Kind(name))
 	base.Policy.Loaded = c.Loaded
 	base.Policy.Observe = c.Mode == ModeObserve
+	base.Policy.Quorum = c.quorum()
 	base.Thrash = !c.ThrashOff
 	return c.circuits.settings(name, base)
+}
+
+// quorum is what the file says, or what the store is made for.
+func (c *Config) quorum() int {
+	if c.Quorum == 0 && c.Store.Shared() {
+		return 2
+	}
+	return c.Quorum
 }
 
 // Policy returns the policy of a circuit: see [Config.Settings]. It can serve as

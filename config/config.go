@@ -40,7 +40,7 @@ type Config struct {
 	Keep     time.Duration // how long old log files are kept
 	Sync     Sync
 	Worker   string // name of this worker; "" = the host's
-	Quorum   int    // hosts that must see failures before a shared circuit opens
+	Quorum   int    // hosts that must see failures before a circuit opens for all; 0 = 2 on a store for many machines, else 1
 	Mode     Mode
 	Gateway  Listener
 	Admin    Listener
@@ -176,7 +176,7 @@ type Server struct {
 // Default returns what holds without a file: everything built in, no backends.
 func Default() *Config {
 	return &Config{
-		Keep: 720 * time.Hour, Sync: SyncNever, Quorum: 2, Mode: ModeEnforce,
+		Keep: 720 * time.Hour, Sync: SyncNever, Mode: ModeEnforce,
 		Gateway:  Listener{Listen: "127.0.0.1:4040"},
 		Admin:    Listener{Listen: "127.0.0.1:4041"},
 		Thrash:   fusebox.DefaultThrash(),

@@ -105,6 +105,7 @@ func TestTheWholeFileIsRead(t *testing.T) {
 func TestTheWholeFileSetsPolicies(t *testing.T) {
 	c := parse(t, full)
 	want := fusebox.DefaultPolicy("model")
+	want.Quorum = 2
 	if got := c.Policy("model/paid/x"); !got.Equal(want) || !got.Loaded.Equal(c.Loaded) {
 		t.Errorf("model/paid/x: %+v, want what is built in", got)
 	}

@@ -21,7 +21,7 @@ func (d *decoder) config(n *node, c *Config) {
 		"keep":     func(n *node) { set(&c.Keep, d.duration(n, 0)) },
 		"sync":     func(n *node) { set((*string)(&c.Sync), d.choice(n, string(SyncNever), string(SyncTransitions))) },
 		"worker":   func(n *node) { d.worker(n, &c.Worker) },
-		"quorum":   func(n *node) { set(&c.Quorum, d.whole(n, 1, 1000)) },
+		"quorum":   func(n *node) { set(&c.Quorum, d.whole(n, 1, fusebox.MaxQuorum)) },
 		"mode":     func(n *node) { set((*string)(&c.Mode), d.choice(n, string(ModeEnforce), string(ModeObserve))) },
 		"gateway":  func(n *node) { d.listener(n, &c.Gateway) },
 		"admin":    func(n *node) { d.listener(n, &c.Admin) },

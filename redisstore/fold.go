@@ -156,7 +156,18 @@ func (r *report) foldBatches(batches []string, now time.Time) (lines []string, f
 
 // isNews reports whether other workers should hear of a change at once.
 func isNews(before, after *fusebox.State) bool {
-	return before.Version != after.Version || !before.Until.Equal(after.Until) || !before.Throttled.Equal(after.Throttled) || !slices.Equal(before.Leases, after.Leases)
+	return before.Version != after.Version || !before.Until.Equal(after.Until) || !before.Throttled.Equal(after.Throttled) || !slices.Equal(before.Leases, after.Leases) || ownIsNews(before, after)
+}
+
+// ownIsNews reports whether a host's own circuit, or its probe, has changed.
+func ownIsNews(before, after *fusebox.State) bool {
+	for i := range after.Hosts {
+		was, is := before.For(after.Hosts[i].Name), after.For(after.Hosts[i].Name)
+		if was.Phase != is.Phase || !was.Until.Equal(is.Until) || !slices.Equal(was.Leases, is.Leases) {
+			return true
+		}
+	}
+	return false
 }
 
 // appended is what the append script answers.

@@ -103,6 +103,10 @@ func (s *Store) String() string {
 	return s.address + "?prefix=" + url.QueryEscape(s.prefix)
 }
 
+// Quorum is the quorum of policies that say nothing of it: the failures of one
+// host do not open a circuit for all others.
+func (s *Store) Quorum() int { return 2 }
+
 // Close implements fusebox.Store.
 func (s *Store) Close() error {
 	s.link.close()

@@ -196,7 +196,8 @@ func (t *Ticket) Report(ctx context.Context, r fusebox.Result, elapsed time.Dura
 	return t.guard.apply(ctx, e)
 }
 
-// apply sends events to the store, or reads without any.
+// apply sends events to the store, or reads without any. It returns the state
+// that decides for this worker.
 func (g *Guard) apply(ctx context.Context, events ...fusebox.Event) (fusebox.State, error) {
 	patience := g.Patience
 	if patience == 0 {
@@ -210,7 +211,8 @@ func (g *Guard) apply(ctx context.Context, events ...fusebox.Event) (fusebox.Sta
 			events[i].Worker = g.Worker
 		}
 	}
-	s, err := g.Store.Apply(ctx, g.Circuit, g.Policy, events...)
+	state, err := g.Store.Apply(ctx, g.Circuit, g.Policy, events...)
+	s := *state.For(g.Worker)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("the store did not answer within %v: %w", patience, err)
 	}

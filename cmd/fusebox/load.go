@@ -19,7 +19,7 @@ func (a *app) config() (*config.Config, error) {
 	if path == "" {
 		found, ok := config.Find()
 		if !ok {
-			a.loaded = config.Default()
+			a.loaded = a.stored(config.Default())
 			return a.loaded, nil
 		}
 		path = found
@@ -28,8 +28,17 @@ func (a *app) config() (*config.Config, error) {
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
 	}
-	a.loaded = c
+	a.loaded = a.stored(c)
 	return c, nil
+}
+
+// stored has the configuration say where circuits are kept, whoever said so:
+// policies depend on whether that is a store for many machines.
+func (a *app) stored(c *config.Config) *config.Config {
+	if address, err := a.storeAddress(c); err == nil { // else opening it will tell
+		c.Store = address
+	}
+	return c
 }
 
 // servedConfig is the configuration with the backends that are served: those
@@ -40,7 +49,7 @@ func (a *app) servedConfig(ask bool) (*config.Config, error) {
 	if err != nil || c.File != "" {
 		return c, err
 	}
-	a.loaded = config.Discover(os.Getenv, func(url string) bool { return ask && reachable(url) })
+	a.loaded = a.stored(config.Discover(os.Getenv, func(url string) bool { return ask && reachable(url) }))
 	return a.loaded, nil
 }
 

@@ -88,6 +88,7 @@ func (s *server) takeUp(path string) error {
 	if err != nil {
 		return err
 	}
+	s.a.stored(next)
 	if len(next.Backends) == 0 {
 		return noBackends(path)
 	}
