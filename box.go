@@ -186,7 +186,7 @@ func (b *Box) policyOf(name string, policy func(circuit string) Policy) (Policy,
 		p = policy(name)
 	}
 	p = p.orDefault(name)
-	if p.Quorum == 0 && Kind(name) != runKind {
+	if p.Quorum == 0 {
 		p.Quorum = b.quorum()
 	}
 	if err := p.Validate(); err != nil {

@@ -50,7 +50,7 @@ func (s *State) apply(e *Event) {
 	s.endHold(t)
 	s.Revision++
 	version := s.Version
-	if s.Policy.Quorum > 1 {
+	if s.Policy.Quorum > 1 && e.isReport() {
 		s.sees(e, t)
 	}
 	switch e.Kind {

@@ -103,6 +103,11 @@ func (s *State) othersLive(name string) bool {
 	return slices.ContainsFunc(s.Hosts, func(h Host) bool { return h.Name != name && h.liveAt(s.Since, &s.Policy) })
 }
 
+// isReport reports whether e tells that its worker is at work.
+func (e *Event) isReport() bool {
+	return e.Kind == KindEvidence || e.Kind == KindLease || e.Kind == KindDenied
+}
+
 // sees notes that a host has reported. Where there are too many the one makes
 // room that was not seen for the longest time, rather one that has no circuit
 // of its own.
@@ -191,7 +196,8 @@ func (s *State) classQuorate(t time.Time) bool {
 // applyOwn folds e into the circuit of its host's own, by the same rules.
 func (s *State) applyOwn(e *Event) {
 	h := s.host(HostOf(e.Worker))
-	if h == nil || !h.concerns(e) {
+	stale := e.Admitted && e.Version != s.Version // it has no vote in the circuit either
+	if h == nil || stale || !h.concerns(e) {
 		return
 	}
 	if h.Own == nil {
@@ -223,7 +229,7 @@ func (s *State) applyOwn(e *Event) {
 func (h *Host) concerns(e *Event) bool {
 	switch e.Kind {
 	case KindEvidence:
-		return h.Own != nil || e.Outcome == Failure && !e.Late
+		return h.Own != nil || e.Outcome == Failure && !e.Late && e.Lease == ""
 	case KindLease, KindDenied:
 		return h.Own != nil && h.Own.Phase != Closed
 	}

@@ -50,10 +50,16 @@ type worker struct {
 
 func newWorker(t *testing.T, url string, p fusebox.Policy) *worker {
 	t.Helper()
+	return newWorkerOn(t, "", url, p)
+}
+
+// newWorkerOn makes a worker of a host.
+func newWorkerOn(t *testing.T, host, url string, p fusebox.Policy) *worker {
+	t.Helper()
 	w := &worker{T: t, store: openStore(t, url)}
 	var err error
 	w.box, err = fusebox.New(fusebox.Config{
-		Store: w.store, Report: 20 * time.Millisecond, Policy: func(string) fusebox.Policy { return p }})
+		Store: w.store, Worker: host + ":1", Report: 20 * time.Millisecond, Policy: func(string) fusebox.Policy { return p }})
 	if err != nil {
 		t.Fatal(err)
 	}

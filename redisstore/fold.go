@@ -140,6 +140,9 @@ func (r *report) foldBatches(batches []string, now time.Time) (lines []string, f
 			case ahead > 0:
 				e.At = now
 			}
+			if p.IsZero() && r.state.Policy.IsZero() {
+				p = quorate(fusebox.DefaultPolicy(fusebox.Kind(r.name)))
+			}
 			e.MarkLate(&r.state)
 			before := r.state
 			r.state = fusebox.Fold(p, r.state, e)

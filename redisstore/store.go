@@ -103,9 +103,20 @@ func (s *Store) String() string {
 	return s.address + "?prefix=" + url.QueryEscape(s.prefix)
 }
 
-// Quorum is the quorum of policies that say nothing of it: the failures of one
-// host do not open a circuit for all others.
-func (s *Store) Quorum() int { return 2 }
+// quorum is that of policies that say nothing of it: the failures of one host do
+// not open a circuit for all others.
+const quorum = 2
+
+// Quorum tells a fusebox.Box the quorum of policies that say nothing of it.
+func (s *Store) Quorum() int { return quorum }
+
+// quorate completes a policy that says nothing of its quorum.
+func quorate(p fusebox.Policy) fusebox.Policy {
+	if p.Quorum == 0 && !p.IsZero() {
+		p.Quorum = quorum
+	}
+	return p
+}
 
 // Close implements fusebox.Store.
 func (s *Store) Close() error {
@@ -121,7 +132,7 @@ func (s *Store) Apply(ctx context.Context, circuit string, p fusebox.Policy, eve
 	if err != nil {
 		return fusebox.State{}, err
 	}
-	state, err := s.apply(ctx, name, p, events)
+	state, err := s.apply(ctx, name, quorate(p), events)
 	if err != nil {
 		return fusebox.State{}, fmt.Errorf("redisstore: %s: %s: %w", s.address, name, err)
 	}
@@ -142,6 +153,9 @@ func (s *Store) apply(ctx context.Context, name string, p fusebox.Policy, events
 		if err := r.send(ctx); err != nil {
 			return state, err
 		}
+	}
+	if p.IsZero() && r.state.Policy.IsZero() {
+		p = quorate(fusebox.DefaultPolicy(fusebox.Kind(name)))
 	}
 	// An event that changes nothing settles by which policy it is read.
 	state = fusebox.Fold(p, r.state, fusebox.Event{Kind: fusebox.KindStart, Circuit: name})

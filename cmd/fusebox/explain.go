@@ -80,7 +80,7 @@ func (x *explanation) fold(before fusebox.State, e fusebox.Event) fusebox.State 
 			}
 			x.countNewest(earlier)
 		}
-		if transition.To == fusebox.Closed && after.Votes == 0 { // what came before counts no more
+		if transition.To == fusebox.Closed && transition.Host == "" && after.Votes == 0 { // what came before counts no more
 			x.Records, x.Omitted = x.Records[:0], 0
 		}
 	}
@@ -118,7 +118,7 @@ func effect(before, after *fusebox.State, e *fusebox.Event) string {
 		if t.From == t.To {
 			return t.Cause
 		}
-		text := fmt.Sprintf("%s → %s: %s", t.From, t.To, t.Cause)
+		text := transitionWords(t.From, t.To, t.Host) + ": " + t.Cause
 		if t.Until.After(e.At) { // a hold leaves no cooldown behind
 			text += fmt.Sprintf(", until %s", clock(t.Until))
 		}

@@ -126,3 +126,35 @@ func TestWorkerFleetExample(t *testing.T) {
 		}
 	}
 }
+
+// One machine's failures stop that machine alone, and every command says so.
+func TestOneBadHostStopsAlone(t *testing.T) {
+	t.Parallel()
+	host, _ := redisServer(t)
+	machine := func(worker string) *place {
+		p := newPlace(t)
+		p.write("fusebox.yaml", fmt.Sprintf("store: redis://%s/0\nworker: %s\n", host, worker))
+		return p
+	}
+	good, bad := machine("web-1"), machine("web-2")
+	good.must("record", "--circuit", "session/claude", "--outcome", "success", "--ms", "5")
+	for range 3 {
+		bad.must("record", "--circuit", "session/claude", "--outcome", "failure", "--ms", "5")
+	}
+	refused := bad.run("run", "--circuit", "session/claude", "--", "true")
+	if refused.code != 75 || !strings.Contains(refused.stderr, "session/claude") {
+		t.Errorf("the bad machine's session: exit code %d, said %q", refused.code, refused.stderr)
+	}
+	good.must("run", "--circuit", "session/claude", "--", "true")
+	for _, command := range [][]string{{"status"}, {"events"}, {"why", "session/claude"}} {
+		if said := good.must(command...).stdout; !strings.Contains(said, "for web-2 alone") {
+			t.Errorf("%v does not say that the circuit is open for web-2 alone:\n%s", command, said)
+		}
+	}
+	if said := good.run("pick", "session/claude"); said.code != 0 {
+		t.Errorf("pick on the good machine: exit code %d", said.code)
+	}
+	if said := bad.run("pick", "session/claude"); said.code != 75 {
+		t.Errorf("pick on the bad machine: exit code %d, want 75", said.code)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,8 +68,19 @@ func circuitTable(circuits []fusebox.Status, now time.Time) *table {
 		}
 		t.row(s.Circuit, cell{condition, conditionColours[condition]}, phaseWords(&s, now),
 			s.Failures, s.Denied, latency, ago(s.CheckedAt, now), ago(s.Since, now), s.LastError)
+		for _, h := range s.Hosts {
+			t.row("  for "+h.Host+" alone", cell{"down", red}, ownPhaseWords(&h), h.Failures, "", "", "", ago(h.Since, now), h.LastError)
+		}
 	}
 	return t
+}
+
+// ownPhaseWords says where a host's own circuit is.
+func ownPhaseWords(h *fusebox.HostStatus) string {
+	if h.RetryAfter > 0 {
+		return fmt.Sprintf("%s, retry after %s", h.Phase, roughly(h.RetryAfter))
+	}
+	return h.Phase.String()
 }
 
 func runTable(runs []fusebox.RunStatus, now time.Time) *table {

@@ -88,6 +88,15 @@ func (a *app) printExplanation(x *explanation) {
 	}
 }
 
+// transitionWords says which phase follows which, and for whom alone, if a
+// host's own circuit has moved.
+func transitionWords(from, to fusebox.Phase, host string) string {
+	if host != "" {
+		return fmt.Sprintf("%s → %s for %s alone", from, to, host)
+	}
+	return fmt.Sprintf("%s → %s", from, to)
+}
+
 // eventWords says what a record is.
 func eventWords(e *fusebox.Event) string {
 	switch e.Kind {
@@ -122,7 +131,7 @@ func eventWords(e *fusebox.Event) string {
 		}
 		return text
 	case fusebox.KindTransition:
-		return fmt.Sprintf("%s → %s", e.From, e.Phase)
+		return transitionWords(e.From, e.Phase, e.Worker)
 	case fusebox.KindHold:
 		if e.Action == fusebox.ActionLifted {
 			return "hold lifted"
