@@ -19,6 +19,7 @@ func policy() fusebox.Policy {
 		Trip:     []fusebox.Trip{fusebox.Count(3, time.Hour)},
 		Cooldown: fusebox.Cooldown{After: 300 * time.Millisecond, Growth: 1},
 		Probe:    fusebox.Probe{Concurrent: 1, CloseAfter: 1, Attempts: 1, Lease: time.Minute},
+		Quorum:   1,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 func TestI17OneBadWorker(t *testing.T) {
 	s := startServer(t)
 	p := coolDown(time.Hour)
+	p.Quorum = 2
 	var good []*worker
 	for _, host := range []string{"a", "b", "c"} {
 		w := newWorkerOn(t, host, s.url(), p)
@@ -63,10 +64,12 @@ func TestI17OneBadWorker(t *testing.T) {
 // The bad worker heals: its host's probe closes its own circuit.
 func TestI17TheBadWorkerComesBackByItself(t *testing.T) {
 	s := startServer(t)
-	good := newWorkerOn(t, "a", s.url(), policy())
+	p := policy()
+	p.Quorum = 0 // the store's own: two
+	good := newWorkerOn(t, "a", s.url(), p)
 	good.call(fusebox.Success)
 	good.flush()
-	bad := newWorkerOn(t, "broken", s.url(), policy())
+	bad := newWorkerOn(t, "broken", s.url(), p)
 	bad.fail(3)
 	bad.becomes(fusebox.Open)
 	took := bad.recovers()

@@ -103,9 +103,11 @@ func TestBoxesAnnounceThemselves(t *testing.T) {
 		report, err = fusebox.ReadReport(t.Context(), reader)
 		return err == nil && len(report.Workers) == 2
 	})
+	want := fusebox.DefaultPolicy("model")
+	want.Quorum = quorum
 	for i, w := range report.Workers {
 		p, uses := w.PolicyOf("model/a")
-		if w.Name != fmt.Sprint("web-", i+1) || !uses || !p.Equal(fusebox.DefaultPolicy("model")) || w.SilentAt(report.Store.Clock) {
+		if w.Name != fmt.Sprint("web-", i+1) || !uses || !p.Equal(want) || w.SilentAt(report.Store.Clock) {
 			t.Errorf("worker %d: %+v", i, w)
 		}
 	}
