@@ -98,6 +98,9 @@ func (w Worker) Compare(other Worker) int {
 // and others do not. Loaded does not matter.
 func (p Policy) Fingerprint() string {
 	p.Loaded = time.Time{}
+	if p.Quorum == 1 {
+		p.Quorum = 0 // the same
+	}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return "" // of a share that is not a number: no valid policy has it

@@ -175,7 +175,7 @@ func TestWorkerTellsSoMuchAndNoMore(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	usual := fusebox.DefaultPolicy("tool")
 	later := usual
-	later.Loaded = time.Now()
+	later.Loaded, later.Quorum = time.Now(), 1
 	if usual.Fingerprint() != later.Fingerprint() || len(usual.Fingerprint()) != 8 {
 		t.Errorf("fingerprints %q and %q of policies that decide alike", usual.Fingerprint(), later.Fingerprint())
 	}
@@ -190,6 +190,7 @@ func TestFingerprint(t *testing.T) {
 		"cooldown": func(p *fusebox.Policy) { p.Cooldown.Jitter = 0.3 },
 		"probe":    func(p *fusebox.Policy) { p.Probe.Attempts = 3 },
 		"observe":  func(p *fusebox.Policy) { p.Observe = true },
+		"quorum":   func(p *fusebox.Policy) { p.Quorum = 2 },
 	} {
 		p := usual
 		change(&p)
