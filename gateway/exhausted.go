@@ -17,7 +17,8 @@ const patience = time.Minute
 // did, with the earliest time at which one reopens, and with what to do instead.
 func (c *call) exhausted() {
 	failed, absent := c.last(fusebox.Failure), c.last(fusebox.Rejected)
-	if failed == nil && absent != nil && !c.throttled() {
+	pause, throttled := c.pause()
+	if failed == nil && absent != nil && !throttled {
 		c.answeredBy = absent.backend.Name
 		if c.pulse.stop() {
 			c.status, c.outcome = http.StatusOK, "failed"
@@ -28,17 +29,19 @@ func (c *call) exhausted() {
 		c.w.Write(absent.reply.body)
 		return
 	}
-	wait, refusing := c.reopens()
-	r := &refusal{wait: wait, denial: c.soonestDenial(), message: c.words(wait)}
+	r := &refusal{wait: c.reopens(), denial: c.soonestDenial()}
 	switch {
-	case failed != nil:
-		r.status, r.code = failureStatus(&failed.verdict), "backend_failed"
-		r.final = refusing || failed.verdict.result.Class == fusebox.ClassAuth
-	case c.throttled():
-		r.status, r.code, r.final = http.StatusTooManyRequests, "throttled", wait > patience
+	case failed != nil: // as often as is worth it: only the end of a throttle can make a difference
+		r.status, r.code, r.final = failureStatus(&failed.verdict), "backend_failed", !throttled || pause > patience
+		if !r.final {
+			r.wait = pause
+		}
+	case throttled:
+		r.status, r.code, r.final = http.StatusTooManyRequests, "throttled", r.wait > patience
 	default:
 		r.status, r.code, r.final = http.StatusServiceUnavailable, "circuit_open", true
 	}
+	r.message = c.words(r.wait)
 	c.refuse(r)
 }
 
@@ -52,32 +55,45 @@ func (c *call) last(o fusebox.Outcome) (found *trial) {
 	return found
 }
 
-// throttled reports whether a backend wants to be left alone for a while.
-func (c *call) throttled() bool {
+// pause returns how long it is until the first backend may be asked that wants
+// to be left alone for a while, and whether there is such a one.
+func (c *call) pause() (shortest time.Duration, throttled bool) {
+	now := time.Now()
 	for i := range c.trials {
 		t := &c.trials[i]
-		if t.denial != nil && t.denial.Reason() == fusebox.ReasonThrottled ||
-			t.denial == nil && t.verdict.result.Outcome == fusebox.Throttled {
-			return true
+		if !t.throttled() {
+			continue
+		}
+		if _, left := t.closed(now); !throttled || left < shortest {
+			shortest, throttled = left, true
 		}
 	}
-	return false
+	return shortest, throttled
 }
 
-// reopens returns when the first of the backends may be asked again, 0 for now
-// or unknown, and whether all of them refuse at present.
-func (c *call) reopens() (wait time.Duration, refusing bool) {
+// throttled reports whether the backend wants to be left alone for a while.
+func (t *trial) throttled() bool {
+	if t.denial != nil {
+		return t.denial.Reason() == fusebox.ReasonThrottled
+	}
+	r := &t.verdict.result
+	return r.Outcome == fusebox.Throttled || !r.NotBefore.IsZero()
+}
+
+// reopens returns how long it is until the first of the backends may be asked
+// again; 0 = now, or unknown.
+func (c *call) reopens() (wait time.Duration) {
 	now := time.Now()
 	for i := range c.trials {
 		closed, left := c.trials[i].closed(now)
 		if !closed {
-			return 0, false
+			return 0
 		}
 		if left > 0 && (wait == 0 || left < wait) {
 			wait = left
 		}
 	}
-	return wait, true
+	return wait
 }
 
 // closed reports whether the backend may not be asked now, and for how long as

@@ -112,6 +112,44 @@ func TestNoRetryOfAnSDKsRetry(t *testing.T) {
 	}
 }
 
+// An SDK's own tries make an outage worse, unless there is a throttle to wait
+// for: the gateway has made what attempts are worth it.
+func TestAnSDKIsToldWhetherToTryAgain(t *testing.T) {
+	slow := func(after string) http.HandlerFunc {
+		return status(429, `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`, "Retry-After", after)
+	}
+	failed := status(500, tooBusy)
+	for _, c := range []struct {
+		name  string
+		a, b  http.HandlerFunc
+		code  int
+		after int // Retry-After, in seconds, less what the machine takes; 0 = none
+		final bool
+	}{
+		{"both fail, no circuit is open yet", failed, failed, 500, 0, true},
+		{"both are throttled for a while", slow("50"), slow("55"), 429, 50, false},
+		{"both are throttled for long", slow("120"), slow("600"), 429, 120, true},
+		{"both are throttled, and do not say for how long", slow(""), slow(""), 429, 1, false},
+		{"one fails, one is throttled for a while", failed, slow("50"), 500, 50, false},
+		{"one is throttled for a while, one fails", slow("50"), failed, 500, 50, false},
+		{"one fails, one is throttled for long", failed, slow("600"), 500, 0, true},
+		{"one says when it is back", status(503, tooBusy, "Retry-After", "50"), failed, 500, 50, false},
+		{"both refuse the key", status(401, "{}"), status(401, "{}"), 503, 100, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, _, _ := pair(t, trips(5, 100*time.Second), c.a, c.b)
+			got := f.post(t, "/v1/chat/completions", plainChat)
+			told, after := got.header.Get("X-Should-Retry"), 0
+			if text := got.header.Get("Retry-After"); text != "" {
+				after, _ = strconv.Atoi(text)
+			}
+			if got.status != c.code || after > c.after || after < c.after-45 || (told == "false") != c.final || told == "true" {
+				t.Fatalf("%d, Retry-After %d, X-Should-Retry %q: %s", got.status, after, told, got.body)
+			}
+		})
+	}
+}
+
 func TestACircuitThatOpenedMeanwhileEndsTheRetries(t *testing.T) {
 	retry := quick
 	retry.Attempts = 5

@@ -271,8 +271,8 @@ func TestScenario8_ARefusedKeyIsTheCredentialsFate(t *testing.T) {
 func TestScenario9_OneFailureOfTheOnlyBackendRefusesNobody(t *testing.T) {
 	a := newUpstream(t, "a", status(503, tooBusy))
 	f := newFront(t, nil, gateway.Config{Backends: []gateway.Backend{a.backend()}})
-	if got := f.post(t, "/v1/chat/completions", plainChat); got.status != 503 || got.header.Get("X-Should-Retry") != "" {
-		t.Fatalf("%d, X-Should-Retry %q", got.status, got.header.Get("X-Should-Retry"))
+	if got := f.post(t, "/v1/chat/completions", plainChat); got.status != 503 || got.header.Get("Retry-After") != "" {
+		t.Fatalf("%d, Retry-After %q", got.status, got.header.Get("Retry-After"))
 	}
 	a.does(chats("from a"))
 	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from a", "a", "ok")

@@ -220,11 +220,10 @@ func TestScenario12_SDKRetriesStayWithinTheBudget(t *testing.T) {
 			t.Fatal("an answer from nowhere")
 		}
 	}
-	// Until the circuits open each sees five visits; the first try of a request
-	// may repeat once at each backend, the SDK's own tries may not; then there
-	// is the last resort, once each.
-	if n := a.hits() + b.hits(); n > 10+4+2 {
-		t.Fatalf("10 requests that the SDK tries up to 3 times became %d calls", n)
+	// The SDK is told at once that it need not try again. Until the circuits open
+	// each sees five visits of two attempts; then there is the last resort.
+	if n := a.hits() + b.hits(); n > 2*5*2+2 || f.arrived.Load() != 10 {
+		t.Fatalf("10 requests that the SDK may try 3 times became %d, and %d calls", f.arrived.Load(), n)
 	}
 	var refused *openai.Error
 	if _, err := client.Chat.Completions.New(t.Context(), params); !errors.As(err, &refused) || refused.StatusCode != 503 {
