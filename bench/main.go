@@ -2,6 +2,7 @@
 //
 //	go run .                  everything
 //	go run . circuits stores  these parts only
+//	go run . -picture ../docs/growth.svg growth
 //
 // The figures of one table come from one run, in which the libraries take turns.
 package main
@@ -34,6 +35,7 @@ var parts = []part{
 
 func main() {
 	rounds := flag.Int("rounds", 5, "measurements of which the median is taken")
+	picture := flag.String("picture", "", "the `FILE` to draw what grows to, as SVG")
 	flag.Usage = usage
 	flag.Parse()
 	if flag.Arg(0) == child {
@@ -56,6 +58,12 @@ func main() {
 			os.Exit(1)
 		}
 	}
+	if *picture != "" {
+		if err := f.drawTo(*picture); err != nil {
+			fmt.Fprintln(os.Stderr, "picture:", err)
+			os.Exit(1)
+		}
+	}
 }
 
 func usage() {
@@ -63,7 +71,7 @@ func usage() {
 	for i, p := range parts {
 		names[i] = p.name
 	}
-	fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [-rounds n] [%s]...\n", strings.Join(names, "|"))
+	fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [-rounds n] [-picture file] [%s]...\n", strings.Join(names, "|"))
 }
 
 // circuits is the part about circuits alone.
