@@ -32,7 +32,7 @@ type reported struct {
 	opened  time.Duration // from the first to the one that was told that the circuit is open; 0 = none was
 	settled time.Duration // from the first until all were acknowledged
 	counted int
-	served  served
+	served  served // a report
 }
 
 // reporter reports one failure, and says whether the circuit is open.
@@ -96,7 +96,7 @@ func (c crowd) run(redis *redisServer, open func(address string, threshold int) 
 	if err != nil {
 		return r, err
 	}
-	r.served = served{after.commands - before.commands, after.reads - before.reads}
+	r.served = after.since(before, len(r.took))
 	r.counted, err = all[0].counted()
 	return r, err
 }
@@ -167,9 +167,9 @@ var crowdWays = []crowdWay{
 
 // crowdFigures are the measurements of one way and size.
 type crowdFigures struct {
-	took, settled, commands, reads spread
-	opened                         map[int]*spread // by threshold
-	counted, made                  int
+	took, settled, commands, reads, micros spread
+	opened                                 map[int]*spread // by threshold
+	counted, made                          int
 }
 
 func (w crowdWay) measure(redis *redisServer, reporters, each, rounds int) (m crowdFigures, err error) {
@@ -179,12 +179,12 @@ func (w crowdWay) measure(redis *redisServer, reporters, each, rounds int) (m cr
 		if err != nil {
 			return m, err
 		}
-		made := reporters * each
 		m.took = append(m.took, r.took...)
 		m.settled.add(milliseconds(r.settled))
-		m.counted, m.made = m.counted+r.counted, m.made+made
-		m.commands.add(float64(r.served.commands) / float64(made))
-		m.reads.add(float64(r.served.reads) / float64(made))
+		m.counted, m.made = m.counted+r.counted, m.made+len(r.took)
+		m.commands.add(r.served.commands)
+		m.reads.add(r.served.reads)
+		m.micros.add(r.served.micros)
 		for _, threshold := range w.thresholds {
 			r, err := crowd{reporters, 100 * threshold, threshold}.run(redis, w.open)
 			if err != nil {
@@ -212,8 +212,8 @@ func (m crowdFigures) opensAt(threshold int) string {
 // contention measures reports to one circuit by ever more at once.
 func (f *findings) contention(out io.Writer, redis *redisServer, sizes []int) error {
 	const each = 10
-	fmt.Fprintf(out, "### Reports\n\nSo many reporters at once, each with %d failures of one circuit, one after the other: milliseconds that one report takes; from the first until the circuit is open, at a threshold of 5 and of 50; until all are acknowledged, where it does not open. Failures that were counted of those that were made. Commands of the server a report, those of scripts among them, and reads from connections, about one a round trip. gobreaker's reports are calls that fail at once; the median is of those that a worker makes while the others sleep.\n\n", each)
-	t := newTable("reporters", "circuits", "p50 ms", "p99 ms", "opens at 5", "at 50", "all acknowledged", "counted", "commands", "reads")
+	fmt.Fprintf(out, "### Reports\n\nSo many reporters at once, each with %d failures of one circuit, one after the other: milliseconds that one report takes; from the first until the circuit is open, at a threshold of 5 and of 50; until all are acknowledged, where it does not open. Failures that were counted of those that were made. Commands of the server a report, those of scripts among them; reads from connections, about one a round trip; the server's CPU time. gobreaker's reports are calls that fail at once; the median is of those that a worker makes while the others sleep.\n\n", each)
+	t := newTable("reporters", "circuits", "p50 ms", "p99 ms", "opens at 5", "at 50", "all acknowledged", "counted", "commands", "reads", "server µs")
 	for _, n := range sizes {
 		for _, w := range crowdWays {
 			m, err := w.measure(redis, n, each, max(f.rounds/2, 3))
@@ -221,7 +221,7 @@ func (f *findings) contention(out io.Writer, redis *redisServer, sizes []int) er
 				return fmt.Errorf("%d reporters, %s: %w", n, w.sharing, err)
 			}
 			t.row(strconv.Itoa(n), string(w.sharing), short(m.took.median()), short(m.took.at(0.99)), m.opensAt(5), m.opensAt(50),
-				short(m.settled.median()), fmt.Sprintf("%s of %s", thousands(int64(m.counted)), thousands(int64(m.made))), short(m.commands.median()), short(m.reads.median()))
+				short(m.settled.median()), fmt.Sprintf("%s of %s", thousands(int64(m.counted)), thousands(int64(m.made))), short(m.commands.median()), short(m.reads.median()), short(m.micros.median()))
 			if w.sharing == shared {
 				f.reports = append(f.reports, m)
 			}

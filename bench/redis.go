@@ -86,38 +86,37 @@ func (r *redisServer) clear() error {
 
 // served is what the server did since it was cleared.
 type served struct {
-	commands int // those that scripts ran too
-	reads    int // from connections: about one a round trip
+	commands float64 // those that scripts ran too
+	reads    float64 // from connections: about one a round trip
+	micros   float64 // of CPU time
+}
+
+// since is what was served after before, by so many calls, for each.
+func (s served) since(before served, calls int) served {
+	n, look := float64(calls), 1.0 // one read was of the looking
+	return served{(s.commands - before.commands) / n, (s.reads - before.reads - look) / n, (s.micros - before.micros) / n}
 }
 
 func (r *redisServer) served() (s served, err error) {
-	stats, err := r.do("INFO", "commandstats")
+	info, err := r.do("INFO", "everything")
 	if err != nil {
 		return s, err
 	}
-	for line := range strings.Lines(stats) { // cmdstat_get:calls=21,usec=175,…
-		name, values, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if !ok || name == "info" || name == "config|resetstat" {
-			continue
-		}
-		calls, _, _ := strings.Cut(values, ",")
-		n, err := strconv.Atoi(calls)
-		if err != nil {
-			return s, fmt.Errorf("redis: %q: %w", line, err)
-		}
-		s.commands += n
-	}
-	general, err := r.do("INFO", "stats")
-	if err != nil {
-		return s, err
-	}
-	for line := range strings.Lines(general) {
-		if n, ok := strings.CutPrefix(line, "total_reads_processed:"); ok {
-			s.reads, err = strconv.Atoi(strings.TrimSpace(n))
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",") // cmdstat_get:calls=21,usec=175,…
+		n, err := strconv.ParseFloat(value, 64)
+		switch {
+		case err != nil, name == "cmdstat_info": // the looking
+		case strings.HasPrefix(name, "cmdstat_"):
+			s.commands += n
+		case name == "total_reads_processed":
+			s.reads = n
+		case name == "used_cpu_user", name == "used_cpu_sys":
+			s.micros += 1e6 * n
 		}
 	}
-	s.reads -= 2 // the looking
-	return s, err
+	return s, nil
 }
 
 // crowds are the numbers of workers at one store.

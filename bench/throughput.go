@@ -25,7 +25,7 @@ type milled struct {
 	counted int // failures, by the fleet's circuit
 	elapsed time.Duration
 	settled time.Duration // from then until all were counted
-	served  served
+	served  served        // a call
 }
 
 func (m mill) run(redis *redisServer, s sharing) (r milled, err error) {
@@ -79,7 +79,7 @@ func (m mill) run(redis *redisServer, s sharing) (r milled, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.served = served{after.commands - before.commands, after.reads - before.reads}
+	r.served = after.since(before, r.calls)
 	r.counted, err = workers[0].counted()
 	return r, err
 }
@@ -90,8 +90,8 @@ var usualMill = mill{length: 20 * time.Millisecond, lasting: 2 * time.Second}
 // throughput measures how many calls a fleet makes, and what of it the store
 // gets to know.
 func (f *findings) throughput(out io.Writer, redis *redisServer, sizes []int, m mill) error {
-	fmt.Fprintf(out, "### A fleet's calls\n\nEvery worker makes call after call, each of %v, for %v; the circuit does not open. Calls a second; commands of the server and reads from connections a call; calls that failed for want of the store; failures that were counted of those that were made; milliseconds until the last was.\n\n", m.length, m.lasting)
-	t := newTable("calls", "workers", "circuits", "calls/s", "commands", "reads", "lost", "counted", "after ms")
+	fmt.Fprintf(out, "### A fleet's calls\n\nEvery worker makes call after call, each of %v, for %v; the circuit does not open. Calls a second; commands of the server, reads from connections, and the server's CPU time a call; calls that failed for want of the store; failures that were counted of those that were made; milliseconds until the last was.\n\n", m.length, m.lasting)
+	t := newTable("calls", "workers", "circuits", "calls/s", "commands", "reads", "server µs", "lost", "counted", "after ms")
 	for _, result := range []error{nil, errBroken} {
 		for _, n := range sizes {
 			for _, s := range []sharing{shared, distributed} {
@@ -104,8 +104,8 @@ func (f *findings) throughput(out io.Writer, redis *redisServer, sizes []int, m 
 				if result != nil {
 					kind, counted = "fail", fmt.Sprintf("%s of %s", thousands(int64(r.counted)), thousands(int64(r.calls)))
 				}
-				t.row(kind, strconv.Itoa(n), string(s), short(float64(r.calls)/r.elapsed.Seconds()), short(float64(r.served.commands)/float64(r.calls)),
-					short(float64(r.served.reads)/float64(r.calls)), strconv.Itoa(r.lost), counted, short(milliseconds(r.settled)))
+				t.row(kind, strconv.Itoa(n), string(s), short(float64(r.calls)/r.elapsed.Seconds()), short(r.served.commands), short(r.served.reads), short(r.served.micros),
+					strconv.Itoa(r.lost), counted, short(milliseconds(r.settled)))
 			}
 		}
 	}
