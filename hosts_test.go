@@ -350,6 +350,57 @@ func TestI17AHostsOwnCircuitIsACircuit(t *testing.T) {
 	})
 }
 
+// TestI17TheQuorumAgreesWithWhoFailed compares with a list of all that happened
+// since the circuit closed last.
+func TestI17TheQuorumAgreesWithWhoFailed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		threshold, want := rapid.IntRange(1, 4).Draw(t, "threshold"), rapid.IntRange(2, 4).Draw(t, "quorum")
+		within := 30 * time.Second
+		p := rules(fusebox.Count(threshold, within))
+		p.Quorum = want
+		type result struct {
+			at     time.Time
+			host   string
+			failed bool
+		}
+		var since []result
+		seen := map[string]time.Time{}
+		var s fusebox.State
+		now := at("12:00")
+		for i := range rapid.IntRange(1, 80).Draw(t, "results") {
+			now = now.Add(time.Duration(rapid.SampledFrom([]int{1, 5, 20, 400}).Draw(t, "seconds")) * time.Second)
+			r := result{now, rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "host"), rapid.Bool().Draw(t, "failed")}
+			since, seen[r.host] = append(since, r), now
+			e := fusebox.Event{At: now, Worker: r.host + ":1", Outcome: fusebox.Success}
+			if r.failed {
+				e.Outcome = fusebox.Failure
+			}
+			s = fusebox.Fold(p, s, e)
+			failures, hosts, live := 0, map[string]bool{}, 0
+			for _, old := range since {
+				if old.failed && now.Sub(old.at) <= within {
+					failures++
+					hosts[old.host] = true
+				}
+			}
+			for _, last := range seen {
+				if now.Sub(last) <= 10*time.Minute {
+					live++
+				}
+			}
+			opens := r.failed && failures >= threshold && len(hosts) >= min(want, live)
+			if (s.Phase == fusebox.Open) != opens {
+				t.Fatalf("I17: result %d: %d failures of %d hosts, %d live: the circuit is %v", i, failures, len(hosts), live, s.Phase)
+			}
+			if opens {
+				since = nil
+				s = fusebox.Fold(p, s, fusebox.Event{Kind: fusebox.KindReset, At: now})
+				now = now.Add(time.Millisecond) // what is reported next began later
+			}
+		}
+	})
+}
+
 // sharing is an in-memory store for many hosts.
 type sharing struct{ *fusebox.Memory }
 
