@@ -153,11 +153,20 @@ func (y *syncer) announce(p Presence) {
 		ctx, cancel := context.WithTimeout(y.ctx, exchangeTime)
 		err := p.Announce(ctx, y.self(), presenceTime)
 		cancel()
-		if err == nil {
+		switch {
+		case err == nil:
 			y.present = true
-		} else if y.ctx.Err() == nil {
+		case y.ctx.Err() == nil:
 			y.box.cfg.Logger.Debug("this worker could not be announced", "error", err)
+			y.kickOne() // the store may be out of reach: while nobody calls, nothing else would tell
 		}
+	}
+}
+
+// kickOne has some circuit compared with the store.
+func (y *syncer) kickOne() {
+	if all := y.box.all(); len(all) > 0 {
+		y.kick(all[0])
 	}
 }
 

@@ -132,6 +132,24 @@ func TestWorkerThatLosesTheStore(t *testing.T) {
 	})
 }
 
+// While nobody calls, nothing but the announcement meets the store.
+func TestIdleWorkerNoticesThatTheStoreIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, mine, _ := shared(t)
+		circuit(t, mine, "model/a")
+		store.set(func(f *faultyStore) { f.failed = errors.New("connection refused") })
+		time.Sleep(15 * time.Second)
+		if w := mine.Worker(); w.LocalSince.IsZero() || !w.LocalUntil.IsZero() {
+			t.Errorf("15 s without the store: %+v", w)
+		}
+		store.set(func(f *faultyStore) { f.failed = nil })
+		time.Sleep(2 * time.Second)
+		if w := mine.Worker(); w.LocalUntil.IsZero() {
+			t.Errorf("the store is back: %+v", w)
+		}
+	})
+}
+
 // A worker's times are by the store's clock, however wrong its own is.
 func TestWorkersTimesAreTheStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -84,7 +84,12 @@ func (r RunStatus) MarshalJSON() ([]byte, error) {
 // asked twice.
 func ReadReport(ctx context.Context, store Store, names ...string) (Report, error) {
 	report := Report{Circuits: []Status{}, Runs: []RunStatus{}, Workers: []Worker{}}
-	asked, err := ask(ctx, store)
+	byName := len(names) > 0
+	circuit := askedCircuit
+	if byName {
+		circuit = names[0]
+	}
+	asked, err := ask(ctx, store, circuit)
 	if report.Store = &asked; err != nil {
 		return report, err
 	}
@@ -96,7 +101,6 @@ func ReadReport(ctx context.Context, store Store, names ...string) (Report, erro
 		}
 		report.Workers = append(report.Workers, workers...)
 	}
-	byName := len(names) > 0
 	if !byName {
 		for name, err := range store.Circuits(ctx) {
 			if err != nil {
@@ -124,19 +128,20 @@ func ReadReport(ctx context.Context, store Store, names ...string) (Report, erro
 	return report, errors.Join(errs...)
 }
 
-// askedCircuit is read to see whether a store answers. Nothing is recorded of it.
+// askedCircuit is read to see whether a store answers, where no other is named.
+// Nothing is recorded of it.
 const askedCircuit = "any/circuit"
 
 // ask reads twice: the first answer may take a connection, the second one tells
 // how fast the store is.
-func ask(ctx context.Context, store Store) (StoreStatus, error) {
+func ask(ctx context.Context, store Store, circuit string) (StoreStatus, error) {
 	var s StoreStatus
 	if named, ok := store.(fmt.Stringer); ok {
 		s.Address = named.String()
 	}
 	for range 2 {
 		begun := time.Now()
-		state, err := store.Apply(ctx, askedCircuit, Policy{})
+		state, err := store.Apply(ctx, circuit, Policy{})
 		if err != nil {
 			s.Answers, s.Error = false, ErrorText(err)
 			return s, err

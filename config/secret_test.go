@@ -74,7 +74,7 @@ func TestPrintingASecretShowsItsName(t *testing.T) {
 func TestPrintingAStoreShowsWhereItIsAndNoMore(t *testing.T) {
 	for given, want := range map[string]string{
 		"rediss://hunter2@host/3":                             "rediss://host/3",
-		"redis://:hunter2@host:1?prefix=team:&other=hunter2":  "redis://host:1?prefix=team%3A",
+		"redis://:hunter2@host:1?prefix=team:&other=hunter2":  "redis://host:1?prefix=team:",
 		"redis://h1?addr=h2&sentinel=main&sentinel_auth=true": "redis://h1",
 		"file:///var/lib/fusebox":                             "file:///var/lib/fusebox",
 	} {

@@ -101,7 +101,7 @@ func (s StoreURL) String() string {
 func withoutSecrets(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if prefix := u.Query().Get("prefix"); prefix != "" {
-		shown.RawQuery = url.Values{"prefix": {prefix}}.Encode()
+		shown.RawQuery = "prefix=" + strings.ReplaceAll(url.QueryEscape(prefix), "%3A", ":")
 	}
 	return shown.String()
 }

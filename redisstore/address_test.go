@@ -96,6 +96,12 @@ func TestUserOfTheDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := w.store.Announce(t.Context(), fusebox.Worker{ID: "1"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := w.store.Workers(t.Context()); err != nil || len(there) == 0 {
+		t.Errorf("there are %+v, %v", there, err)
+	}
 	clients, err := s.do("CLIENT", "LIST").ToString()
 	if n := strings.Count(clients, "name=fusebox"); err != nil || n != 2 {
 		t.Errorf("%d connections of 2 workers, %v:\n%s", n, err, clients)

@@ -167,6 +167,12 @@ func TestCluster(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("listed %q", got)
 	}
+	if err := a.Announce(t.Context(), fusebox.Worker{ID: "1", Name: "a"}, time.Hour); err != nil {
+		t.Error(err)
+	}
+	if there, err := b.Workers(t.Context()); err != nil || len(there) != 1 || there[0].Name != "a" {
+		t.Errorf("there are %+v, %v", there, err)
+	}
 
 	cluster[2].kill()
 	served := 0

@@ -100,7 +100,7 @@ func (s *Store) String() string {
 	if s.prefix == DefaultPrefix {
 		return s.address
 	}
-	return s.address + "?prefix=" + url.QueryEscape(s.prefix)
+	return s.address + "?prefix=" + strings.ReplaceAll(url.QueryEscape(s.prefix), "%3A", ":")
 }
 
 // quorum is that of policies that say nothing of it: the failures of one host do

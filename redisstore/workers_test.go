@@ -127,7 +127,7 @@ func TestAddressIsShownWithoutSecrets(t *testing.T) {
 	for given, want := range map[string]string{
 		"rediss://user:hunter2@h:7000/3":                     "rediss://h:7000/3",
 		"redis://hunter2@h":                                  "redis://h",
-		"redis://:hunter2@h/1?prefix=a%20b:&addr=other:7001": "redis://h/1?prefix=a+b%3A",
+		"redis://:hunter2@h/1?prefix=a%20b:&addr=other:7001": "redis://h/1?prefix=a+b:",
 	} {
 		s, err := Open(Config{URL: given})
 		if err != nil {
