@@ -139,6 +139,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		`fusebox_circuit_health{circuit="model/a/m",health="down"}`:                 "1",
 		`fusebox_circuit_throttled{circuit="model/b/m"}`:                            "1",
 		`fusebox_circuit_failures{circuit="model/a/m"}`:                             "2",
+		`fusebox_workers`:  "1",
 		`fusebox_store_up`: "1",
 	}
 	for sample, value := range want {
@@ -391,6 +392,16 @@ func TestCircuitsGoOnWithoutTheStore(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("want %s in %s", want, body)
 		}
+	}
+	var report struct {
+		Store   struct{ Answers bool }
+		Workers []fusebox.Worker
+	}
+	if err := json.Unmarshal([]byte(body), &report); err != nil {
+		t.Fatal(err)
+	}
+	if w := report.Workers; report.Store.Answers || len(w) != 1 || w[0].ID != box.Worker().ID || w[0].LocalSince.IsZero() || !w[0].LocalUntil.IsZero() {
+		t.Errorf("want this worker alone, local since some time, have %+v", report)
 	}
 	if w := f.get("/metrics", inTime); !strings.Contains(w.Body.String(), "fusebox_store_up 0") {
 		t.Errorf("want store_up 0, have %d %s", w.Code, w.Body)

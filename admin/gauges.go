@@ -21,6 +21,7 @@ var (
 	failuresDesc = describe("circuit_failures", "Failures that count now, or those that opened the circuit; the most of any that share the label.", "circuit")
 	latencyDesc  = describe("circuit_latency_seconds", "Moving average of the calls that answered; the longest of any that share the label.", "circuit")
 	runsDesc     = describe("runs_known", "Runs that the store knows of, by how they have gone so far, in whichever process; failed ones are stuck.", "outcome")
+	workersDesc  = describe("workers", "Workers that announced themselves to the store within the last minute; without one, and while it does not answer, this one.")
 	storeDesc    = describe("store_up", "Whether the store answers; without one, and while it does not, circuits are local.")
 )
 
@@ -30,7 +31,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{phaseDesc, healthDesc, heldDesc, throttleDesc, failuresDesc, latencyDesc, runsDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{phaseDesc, healthDesc, heldDesc, throttleDesc, failuresDesc, latencyDesc, runsDesc, workersDesc, storeDesc} {
 		out <- d
 	}
 }
@@ -82,6 +83,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	for outcome, n := range runs {
 		gauge(runsDesc, float64(n), string(outcome))
 	}
+	gauge(workersDesc, float64(len(report.Workers)))
 	if g.m.h.cfg.Store != nil {
 		gauge(storeDesc, truth(!g.m.h.local.Load()))
 	}

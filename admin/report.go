@@ -13,7 +13,7 @@ import (
 // store's view the newest; where the box is stricter, or the store is out of reach, the
 // box's own view is what decides here and so is what is shown.
 func (h *Handler) report(ctx context.Context) fusebox.Report {
-	report := fusebox.Report{Circuits: []fusebox.Status{}, Runs: []fusebox.RunStatus{}}
+	report := fusebox.Report{Circuits: []fusebox.Status{}, Runs: []fusebox.RunStatus{}, Workers: []fusebox.Worker{}}
 	if h.cfg.Store != nil {
 		stored, err := fusebox.ReadReport(ctx, h.cfg.Store)
 		if err != nil {
@@ -41,6 +41,7 @@ func (h *Handler) report(ctx context.Context) fusebox.Report {
 		}
 	}
 	h.local.Store(local)
+	h.addSelf(&report)
 	for _, own := range h.cfg.Box.Runs() {
 		i := slices.IndexFunc(report.Runs, func(r fusebox.RunStatus) bool { return r.Run == own.Run })
 		if i < 0 {
@@ -50,4 +51,17 @@ func (h *Handler) report(ctx context.Context) fusebox.Report {
 		}
 	}
 	return report
+}
+
+// addSelf adds this worker where the store does not list it, and what it alone
+// may know: since when it is without the store.
+func (h *Handler) addSelf(report *fusebox.Report) {
+	own := h.cfg.Box.Worker()
+	i := slices.IndexFunc(report.Workers, func(w fusebox.Worker) bool { return w.ID == own.ID })
+	if i < 0 {
+		report.Workers = append(report.Workers, own)
+		slices.SortFunc(report.Workers, fusebox.Worker.Compare)
+		return
+	}
+	report.Workers[i].LocalSince, report.Workers[i].LocalUntil = own.LocalSince, own.LocalUntil
 }
