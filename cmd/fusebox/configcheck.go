@@ -47,6 +47,8 @@ type configReport struct {
 	Errors   []configFinding `json:"errors"`
 	Warnings []configFinding `json:"warnings"`
 	Circuits []configOutcome `json:"circuits"`
+
+	machines bool // share the store
 }
 
 // configFinding is a mistake or a warning. Line 0 = not about a line.
@@ -87,6 +89,9 @@ func (a *app) checkConfig(ctx context.Context) error {
 	for _, w := range config.Check(c) {
 		report.Warnings = append(report.Warnings, configFinding{w.File, w.Line, w.Column, w.Path, w.Problem, w.Do, w.String()})
 	}
+	if report.machines, err = a.sharesMachines(c); err != nil {
+		a.log.Debug("the store is left out", "error", err)
+	}
 	for _, o := range c.Outcomes() {
 		report.add(o.Name, o.Settings, 0)
 	}
@@ -120,7 +125,7 @@ func (r *configReport) addErrors(list config.Errors) {
 // add adds what holds for name, and a warning where workers count together what
 // only one of them sees in order.
 func (r *configReport) add(name string, s config.Settings, workers int) {
-	r.Circuits = append(r.Circuits, configOutcome{name, s.Words(), s.Policy, thresholdsOf(s.Policy, workers)})
+	r.Circuits = append(r.Circuits, configOutcome{name, s.Words(), s.Policy, thresholdsOf(s.Policy, workers, r.machines)})
 	if workers < 2 || len(s.Policy.Trip) == 0 || slices.ContainsFunc(s.Policy.Trip, func(t fusebox.Trip) bool { return !t.IsStreak() }) {
 		return
 	}
@@ -154,8 +159,7 @@ func servedCircuits(c *config.Config) []string {
 	return names
 }
 
-// knownCircuits returns the store's circuits, and how many workers report to
-// each. The configuration can be checked without a store too: then there are
+// knownCircuits returns the store's circuits, and how many workers use each. The configuration can be checked without a store too: then there are
 // none.
 func (a *app) knownCircuits(ctx context.Context) map[string]int {
 	workers := map[string]int{}
@@ -165,6 +169,15 @@ func (a *app) knownCircuits(ctx context.Context) map[string]int {
 		return workers
 	}
 	defer store.Close()
+	fleet := newFleet(nil)
+	if p, ok := store.(fusebox.Presence); ok {
+		announced, err := p.Workers(ctx)
+		if err != nil {
+			a.log.Warn("reading the store", "error", err)
+			return workers
+		}
+		fleet = newFleet(announced)
+	}
 	for name, err := range store.Circuits(ctx) {
 		if err != nil {
 			a.log.Warn("reading the store", "error", err)
@@ -177,7 +190,8 @@ func (a *app) knownCircuits(ctx context.Context) map[string]int {
 		if err != nil {
 			a.log.Warn("reading the log", "circuit", name, "error", err)
 		}
-		workers[name] = len(log.workers)
+		fleet.reported(name, log.reporters)
+		workers[name] = fleet.count(name)
 	}
 	return workers
 }

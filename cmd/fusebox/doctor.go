@@ -27,10 +27,15 @@ failures, latency, when it was last checked and its last error; lines of the log
 that could not be read; and each policy in words, with what its threshold comes
 to over the workers that were seen lately.
 
+It tells whether the store answers, and how fast; who uses it, in which version
+and since when; who was or is without the store; and which workers have another
+policy for a circuit than the store keeps, and in what it differs.
+
 It only reads. With --check it also asks each backend for its list of models,
 which costs nothing, and records what that showed.
 
-The exit code is 1 when something is down, or did not answer a check.`,
+The exit code is 1 when something is down, or the store or a backend that was
+asked did not answer.`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), check) },
 	}
@@ -72,14 +77,17 @@ func (a *app) doctor(ctx context.Context, check bool) error {
 
 // diagnosis is what doctor finds.
 type diagnosis struct {
-	Store     string              `json:"store"`
-	Down      bool                `json:"down"` // something is, or did not answer a check
-	Backends  []backendDiagnosis  `json:"backends"`
-	Circuits  []circuitDiagnosis  `json:"circuits"`
-	Runs      []fusebox.RunStatus `json:"runs"`
-	Workers   []string            `json:"workers"`   // that reported lately
-	Malformed int                 `json:"malformed"` // lines of the logs that are no records
+	Store     *fusebox.StoreStatus `json:"store"`
+	Down      bool                 `json:"down"` // something is, or did not answer
+	Backends  []backendDiagnosis   `json:"backends"`
+	Circuits  []circuitDiagnosis   `json:"circuits"`
+	Runs      []fusebox.RunStatus  `json:"runs"`
+	Workers   []fusebox.Worker     `json:"workers"`   // that are there, or reported lately
+	Malformed int                  `json:"malformed"` // lines of the logs that are no records
 }
+
+// now is the time by which the diagnosis is to be read: the store's.
+func (d *diagnosis) now() time.Time { return clockOf(d.Store) }
 
 // circuitDiagnosis is a circuit's status and what doctor adds to it.
 type circuitDiagnosis struct {
@@ -88,12 +96,14 @@ type circuitDiagnosis struct {
 }
 
 type circuitFindings struct {
-	Condition  string   `json:"condition"`
-	Words      []string `json:"policy"`
-	Differs    bool     `json:"policy_differs"` // from what the configuration here says
-	Malformed  int      `json:"malformed"`
-	Problems   []string `json:"problems,omitempty"` // of its files: the first few
-	Unreported int      `json:"unreported"`         // processes whose guards are gone without a report
+	Condition   string            `json:"condition"`
+	Words       []string          `json:"policy"`
+	Fingerprint string            `json:"policy_fingerprint"`
+	Differs     bool              `json:"policy_differs"`              // from what the configuration here says
+	Differing   []differingWorker `json:"differing_workers,omitempty"` // whose configuration says something else
+	Malformed   int               `json:"malformed"`
+	Problems    []string          `json:"problems,omitempty"` // of its files: the first few
+	Unreported  int               `json:"unreported"`         // processes whose guards are gone without a report
 	thresholds
 }
 
@@ -112,47 +122,51 @@ func (c circuitDiagnosis) MarshalJSON() ([]byte, error) {
 
 func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Store) (*diagnosis, error) {
 	report, err := fusebox.ReadReport(ctx, store)
-	if err != nil {
+	if err != nil && report.Store.Answers {
 		return nil, err
 	}
-	address, err := a.storeAddress(c)
-	if err != nil {
-		return nil, err
-	}
-	d := &diagnosis{Store: address.String(), Backends: []backendDiagnosis{}, Circuits: []circuitDiagnosis{},
-		Runs: report.Runs, Workers: []string{}}
+	d := &diagnosis{Store: report.Store, Down: !report.Store.Answers, Backends: []backendDiagnosis{}, Circuits: []circuitDiagnosis{},
+		Runs: report.Runs}
+	fleet := newFleet(report.Workers)
 	for _, s := range report.Circuits {
-		found, workers, err := diagnoseCircuit(ctx, c, store, s)
+		found, reporters, err := diagnoseCircuit(ctx, c, store, s)
 		if err != nil {
 			return nil, err
 		}
+		fleet.reported(s.Circuit, reporters)
 		d.Circuits = append(d.Circuits, found)
 		d.Malformed += found.Malformed
-		d.Workers = append(d.Workers, workers...)
 		d.Down = d.Down || s.Health == fusebox.Down
+	}
+	shared, err := a.sharesMachines(c)
+	if err != nil {
+		return nil, err
+	}
+	d.Workers = append([]fusebox.Worker{}, fleet.workers...)
+	for i := range d.Circuits {
+		found := &d.Circuits[i]
+		found.thresholds = thresholdsOf(found.Policy, fleet.count(found.Circuit), shared)
+		found.Differing = differing(fleet.workers, found.Circuit, found.Policy)
 	}
 	for _, b := range c.Backends {
 		d.Backends = append(d.Backends, diagnoseBackend(b, d.Circuits))
 	}
-	slices.Sort(d.Workers)
-	d.Workers = slices.Compact(d.Workers)
 	return d, nil
 }
 
 // diagnoseCircuit reads a circuit's whole log, and tells who reported lately.
-func diagnoseCircuit(ctx context.Context, c *config.Config, store fusebox.Store, s fusebox.Status) (d circuitDiagnosis, workers []string, err error) {
+func diagnoseCircuit(ctx context.Context, c *config.Config, store fusebox.Store, s fusebox.Status) (d circuitDiagnosis, reporters map[string]time.Time, err error) {
 	log, err := readLog(ctx, store, s.Circuit, time.Now())
 	if err != nil {
 		return d, nil, err
 	}
 	d = circuitDiagnosis{Status: s, circuitFindings: circuitFindings{
-		Condition: conditionOf(&s), Words: s.Policy.Words(), Malformed: log.malformed,
+		Condition: conditionOf(&s), Words: s.Policy.Words(), Fingerprint: s.Policy.Fingerprint(), Malformed: log.malformed,
 		Differs:    c.Names(s.Circuit) && !c.Policy(s.Circuit).Equal(s.Policy),
 		Unreported: len(log.starts.Unreported(workerName(c))),
-		thresholds: thresholdsOf(s.Policy, len(log.workers)),
 	}}
 	d.Problems, err = problems(ctx, store, s.Circuit)
-	return d, log.workers, err
+	return d, log.reporters, err
 }
 
 // lately is how far back a worker counts as one that reports.
@@ -160,13 +174,13 @@ const lately = time.Hour
 
 // logFindings is what a circuit's whole log tells beyond its state.
 type logFindings struct {
-	workers   []string       // that reported lately
-	malformed int            // lines that are no records
-	starts    session.Starts // processes that were started
+	reporters map[string]time.Time // who reported lately, and when
+	malformed int                  // lines that are no records
+	starts    session.Starts       // processes that were started
 }
 
 func readLog(ctx context.Context, store fusebox.Store, circuit string, now time.Time) (logFindings, error) {
-	var found logFindings
+	found := logFindings{reporters: map[string]time.Time{}}
 	for e, err := range store.Evidence(ctx, circuit, time.Time{}) {
 		switch {
 		case errors.Is(err, fusebox.ErrMalformed):
@@ -176,8 +190,8 @@ func readLog(ctx context.Context, store fusebox.Store, circuit string, now time.
 			return found, err
 		}
 		found.starts.Add(e)
-		if e.Worker != "" && e.Kind == fusebox.KindEvidence && e.At.After(now.Add(-lately)) && !slices.Contains(found.workers, e.Worker) {
-			found.workers = append(found.workers, e.Worker)
+		if e.Worker != "" && e.Kind == fusebox.KindEvidence && e.At.After(now.Add(-lately)) && e.At.After(found.reporters[e.Worker]) {
+			found.reporters[e.Worker] = e.At
 		}
 	}
 	return found, nil
@@ -204,8 +218,9 @@ func problems(ctx context.Context, store fusebox.Store, circuit string) ([]strin
 }
 
 func (a *app) printDiagnosis(d *diagnosis) {
-	now := time.Now()
-	a.printf("store %s\n\n", d.Store)
+	now := d.now()
+	a.printStore(d.Store)
+	a.printf("\n")
 	if len(d.Backends) > 0 {
 		a.printTable(backendTable(d.Backends, now))
 		for _, b := range d.Backends {
@@ -218,18 +233,23 @@ func (a *app) printDiagnosis(d *diagnosis) {
 		}
 		a.printf("\n")
 	}
-	if len(d.Circuits) == 0 {
-		a.printf("No circuit has any evidence yet: everything is unknown, and usable.\n")
-	} else {
+	switch {
+	case len(d.Circuits) > 0:
 		statuses := make([]fusebox.Status, len(d.Circuits))
 		for i := range d.Circuits {
 			statuses[i] = d.Circuits[i].Status
 		}
 		a.printTable(circuitTable(statuses, now))
+	case d.Store.Answers:
+		a.printf("No circuit has any evidence yet: everything is unknown, and usable.\n")
 	}
 	if len(d.Runs) > 0 {
 		a.printf("\n")
 		a.printTable(runTable(d.Runs, now))
+	}
+	if len(d.Workers) > 0 {
+		a.printf("\n")
+		a.printWorkers(d.Workers, now)
 	}
 	a.printPolicies(d.Circuits)
 	for _, c := range d.Circuits {
@@ -250,10 +270,8 @@ func (a *app) printDiagnosis(d *diagnosis) {
 		if c.Differs {
 			a.printf("\n%s: its policy is not that of the configuration here: its workers were started with another\n", printable(c.Circuit))
 		}
-		if c.Local {
-			a.printf("\n%s: the store is out of reach, local since %s\n", c.Circuit, clock(c.LocalSince))
-		}
 	}
+	a.printDiffering(d.Circuits)
 }
 
 // printPolicies says each policy in words once, for all circuits that have it.

@@ -7,11 +7,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fusebox-go/fusebox"
 )
 
 // doctorReport is what doctor --json prints.
 type doctorReport struct {
-	Down     bool
+	Down  bool
+	Store struct {
+		Address, Error string
+		Answers        bool
+		Latency        float64 `json:"latency_ms"`
+	}
+	Workers  []fusebox.Worker
 	Backends []struct {
 		Backend   string
 		Condition string
@@ -30,6 +38,10 @@ type doctorReport struct {
 		Unshared  int `json:"unshared_threshold"`
 		Workers   int
 		Malformed int
+		Differing []struct {
+			Worker, Fingerprint string
+			Differences         []string
+		} `json:"differing_workers"`
 	}
 	Malformed int
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fusebox-go/fusebox"
 )
 
 // redisServer starts a redis-server without persistence on a free port and
@@ -70,6 +72,90 @@ func TestFleetStore(t *testing.T) {
 	if got.code != 1 || !strings.Contains(got.stderr, "not recorded") || !strings.Contains(got.stderr, "connection refused") || strings.Contains(got.stderr, "hunter2") {
 		t.Errorf("exit code %d, said %q", got.code, got.stderr)
 	}
+}
+
+// doctor and status show the fleet: the store and how fast it answers, who uses
+// it, and whose policy is not the one that is kept, and how; and when the store is
+// gone, that it is, and what that means. None of it shows a password.
+func TestDoctorShowsTheFleet(t *testing.T) {
+	t.Parallel()
+	host, kill := redisServer(t)
+	u := newUpstream(t)
+	url := fmt.Sprintf("redis://default:hunter2@%s/3?prefix=team:", host)
+	var places []*place
+	var ups []*serving
+	for i, streak := range []int{4, 4, 7} { // the last one was read last
+		p := newPlace(t)
+		p.env = append(p.env, "FUSEBOX_STORE="+url)
+		p.serveOne(u, fmt.Sprintf("worker: web-%d\ncircuits: {model/*: {trip: [{streak: %d}]}}", i, streak))
+		places = append(places, p)
+		s := p.up()
+		s.ask("m")
+		s.circuits() // which brings its success, and its policy, to the store
+		ups = append(ups, s)
+	}
+	p := places[2]
+	var got doctorReport
+	eventually(t, "all are there, with their policies", func() bool {
+		got = doctorReport{}
+		p.must("doctor", "--json").decode(t, &got)
+		return len(got.Workers) == 3 && !slices.ContainsFunc(got.Workers, func(w fusebox.Worker) bool { return len(w.Policies) == 0 })
+	})
+	if s := got.Store; !s.Answers || s.Latency <= 0 || s.Address != "redis://"+host+"/3?prefix=team:" {
+		t.Errorf("the store: %+v", s)
+	}
+	c := got.Circuits[0]
+	if c.Workers != 3 || c.Effective != 7 || c.Unshared != 21 {
+		t.Errorf("want threshold 7, 21 over the 3 were each to count alone, have %+v", c)
+	}
+	for i, d := range c.Differing {
+		if !strings.HasPrefix(d.Worker, fmt.Sprintf("web-%d:", i)) || len(d.Fingerprint) != 8 || !slices.Equal(d.Differences, []string{"trip is [streak=4], not [streak=7]"}) {
+			t.Errorf("it differs: %+v", d)
+		}
+	}
+	r := p.must("doctor")
+	for _, want := range []string{
+		"store redis://" + host + "/3?prefix=team: answers in ", "\nweb-0:", "\nweb-2:",
+		"model/only/m: 2 of 3 workers have another policy than the store keeps, which is ",
+		": trip is [streak=4], not [streak=7]\n",
+		"7 failures over the 3 workers that share the store; were each to count alone, 3 times 7: 21",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("want %q in\n%s", want, r.stdout)
+		}
+	}
+	if len(c.Differing) != 2 || strings.Contains(r.stdout, "\n  web-2:") {
+		t.Errorf("two differ, not the one that was read last: %s", r.stdout)
+	}
+	if r := p.must("status"); !strings.Contains(r.stdout, "answers in ") || !strings.Contains(r.stdout, "\nweb-1:") {
+		t.Errorf("status: %s", r.stdout)
+	}
+	ups[1].stop() // it takes its leave
+	got = doctorReport{}
+	p.must("doctor", "--json").decode(t, &got)
+	if len(got.Workers) != 2 || len(got.Circuits[0].Differing) != 1 || got.Circuits[0].Workers != 2 {
+		t.Errorf("one has ended: %+v", got)
+	}
+
+	kill()
+	for _, command := range [][]string{{"status"}, {"status", "--json"}, {"doctor"}, {"doctor", "--json"}} {
+		r := p.run(command...)
+		words := []string{"does not answer: ", "each worker goes on by itself", "connection refused"}
+		if len(command) > 1 {
+			words = []string{`"answers":false`, "connection refused"}
+		}
+		for _, want := range words {
+			if r.code != exitFailed || !strings.Contains(r.stdout, want) {
+				t.Errorf("%q: exit code %d, want %q in %s", command, r.code, want, r.stdout)
+			}
+		}
+		if strings.Contains(r.stdout+r.stderr, "hunter2") {
+			t.Errorf("%q shows the password: %s%s", command, r.stdout, r.stderr)
+		}
+	}
+	eventually(t, "a worker says since when it is local", func() bool {
+		return strings.Contains(ups[0].get("/v1/circuits"), `"local_since":"`)
+	})
 }
 
 // The worker fleet's example, as it ships: what one replica sees stops the

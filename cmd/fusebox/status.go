@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show where circuits and runs are",
 		Long: `Show where circuits and runs are: all that the store knows, or the named ones.
 Looking has no effects, and the exit code is 0 whatever is shown; doctor's is 1
-when something is down.`,
+when something is down. Of a store that machines share it tells besides whether
+it answers, how fast, and which workers use it.`,
 		ValidArgsFunction: a.completeCircuits,
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := a.openStore(c.Context())
@@ -27,8 +29,19 @@ when something is down.`,
 			if err != nil {
 				return err
 			}
+			conf, err := a.config()
+			if err != nil {
+				return err
+			}
+			shared, err := a.sharesMachines(conf)
+			if err != nil {
+				return err
+			}
 			report, err := fusebox.ReadReport(c.Context(), store, names...)
-			if printErr := a.printReport(report); err == nil {
+			if !report.Store.Answers {
+				err = exitWith(exitFailed) // what is printed tells why
+			}
+			if printErr := a.printReport(report, shared); err == nil {
 				err = printErr
 			}
 			return err
@@ -36,15 +49,20 @@ when something is down.`,
 	}
 }
 
-func (a *app) printReport(report fusebox.Report) error {
+// printReport prints what the store knows, and of one that machines share what
+// it is and who uses it.
+func (a *app) printReport(report fusebox.Report, shared bool) error {
 	if a.json {
 		return a.printJSON(report)
 	}
-	if len(report.Circuits) == 0 && len(report.Runs) == 0 {
-		a.printf("No circuit has any evidence yet.\n")
+	if !report.Store.Answers {
+		a.printStore(report.Store)
 		return nil
 	}
-	now := time.Now()
+	now := clockOf(report.Store)
+	if len(report.Circuits) == 0 && len(report.Runs) == 0 {
+		a.printf("No circuit has any evidence yet.\n")
+	}
 	if len(report.Circuits) > 0 {
 		a.printTable(circuitTable(report.Circuits, now))
 	}
@@ -54,7 +72,20 @@ func (a *app) printReport(report fusebox.Report) error {
 		}
 		a.printTable(runTable(report.Runs, now))
 	}
+	if shared {
+		a.printf("\n")
+		a.printStore(report.Store)
+		a.printWorkers(report.Workers, now)
+	}
 	return nil
+}
+
+// clockOf is the store's time when it answered, else this process's.
+func clockOf(s *fusebox.StoreStatus) time.Time {
+	if s.Clock.IsZero() {
+		return time.Now()
+	}
+	return s.Clock
 }
 
 func circuitTable(circuits []fusebox.Status, now time.Time) *table {
@@ -137,7 +168,24 @@ func phaseWords(s *fusebox.Status, now time.Time) string {
 	case s.Phase == fusebox.Open:
 		return "open, next call probes"
 	case s.Phase == fusebox.HalfOpen && len(s.Probes) > 0:
-		return "half-open, probing"
+		return "half-open, probed by " + proberWords(s.Probes, now)
 	}
 	return s.Phase.String()
+}
+
+// proberWords name who holds the slots of a circuit's probes, and how long the
+// others wait for them at most.
+func proberWords(probes []fusebox.Lease, now time.Time) string {
+	var words []string
+	for _, p := range probes {
+		who := p.Worker
+		if who == "" {
+			who = "somebody"
+		}
+		if !p.Until.IsZero() {
+			who += " (" + roughly(p.Until.Sub(now)) + " left)"
+		}
+		words = append(words, who)
+	}
+	return strings.Join(words, ", ")
 }

@@ -61,6 +61,12 @@ func (a *app) openStore(ctx context.Context) (fusebox.Store, error) {
 	return openers[parsed.Scheme](ctx, a, c, address)
 }
 
+// sharesMachines reports whether the store is one that several machines use.
+func (a *app) sharesMachines(c *config.Config) (bool, error) {
+	address, err := a.storeAddress(c)
+	return address.Shared(), err
+}
+
 // storeAddress is where circuits are kept: what --store says, else
 // FUSEBOX_STORE, else the configuration, else the default.
 func (a *app) storeAddress(c *config.Config) (config.StoreURL, error) {

@@ -13,25 +13,39 @@ type thresholds struct {
 	Effective int `json:"effective_threshold"` // 0 = nothing is counted
 	Workers   int `json:"workers"`             // seen lately
 	Unshared  int `json:"unshared_threshold"`
+
+	machines bool // share the store
 }
 
-func thresholdsOf(p fusebox.Policy, workers int) thresholds {
+func thresholdsOf(p fusebox.Policy, workers int, machines bool) thresholds {
 	least := 0
 	for _, t := range p.Trip {
 		if n, counted := t.Threshold(); counted && (least == 0 || n < least) {
 			least = n
 		}
 	}
-	return thresholds{Effective: least, Workers: workers, Unshared: least * max(workers, 1)}
+	return thresholds{least, workers, least * max(workers, 1), machines}
 }
 
+// words tell the arithmetic: what is not shared, multiplies.
 func (t thresholds) words() string {
-	switch {
-	case t.Effective == 0:
+	if t.Effective == 0 {
 		return ""
-	case t.Workers < 2:
-		return fmt.Sprintf("effective threshold: %s, times the workers that do not share the store", countOf(t.Effective, "failure"))
 	}
-	return fmt.Sprintf("effective threshold: %s over the %d workers that share the store (were each to count alone: %d)",
-		countOf(t.Effective, "failure"), t.Workers, t.Unshared)
+	s := "effective threshold: " + countOf(t.Effective, "failure")
+	switch {
+	case t.Workers > 1 && t.machines:
+		s += fmt.Sprintf(" over the %d workers that share the store", t.Workers)
+	case t.Workers > 1:
+		s += fmt.Sprintf(" over the %d workers of this machine that share the store", t.Workers)
+	case t.machines:
+		s += " over all workers that share the store"
+	}
+	if t.Workers > 1 {
+		s += fmt.Sprintf("; were each to count alone, %d times %d: %d", t.Workers, t.Effective, t.Unshared)
+	}
+	if !t.machines {
+		s += "; times the machines, as each has a store of its own"
+	}
+	return s
 }

@@ -14,7 +14,7 @@ import (
 func (a *app) newBox(c *config.Config, policy func(circuit string) fusebox.Policy, store fusebox.Store) (*fusebox.Box, error) {
 	box, err := fusebox.New(fusebox.Config{
 		Policy: policy, Guard: c.Guard, Thrash: c.Thrash, Retry: c.Retry,
-		Store: store, Report: reportEvery(store), Worker: processName(c), Observe: c.Mode == config.ModeObserve, Logger: a.log,
+		Store: store, Report: reportEvery(store), Worker: processName(c), Version: readBuildInfo().Version, Observe: c.Mode == config.ModeObserve, Logger: a.log,
 	})
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
