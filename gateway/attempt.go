@@ -51,7 +51,7 @@ func (a *attempt) make() {
 	a.dog.expectSince(what, limit, a.started)
 	response, err := a.backend.transport.RoundTrip(a.request())
 	if err != nil {
-		a.verdict = judgeError(a.ctx, a.r.Context(), err, false)
+		a.brokeOff(err, false)
 		return
 	}
 	defer response.Body.Close()
@@ -59,10 +59,12 @@ func (a *attempt) make() {
 		a.readError(response)
 		return
 	}
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
 	if isEventStream(response.Header) {
-		a.relayStream(response)
-	} else {
-		a.relayWhole(response)
+		a.relayStream(response, *pooled)
+	} else if r, complete := a.readWhole(response, *pooled); complete && a.accepts(&r) {
+		a.answer(r) // from here, where the stack is not deep: it need not grow
 	}
 }
 
@@ -101,10 +103,16 @@ func (a *attempt) readError(response *http.Response) {
 	a.dog.expect(theNextToken, a.backend.streamed.Idle)
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	if err != nil && a.r.Context().Err() != nil {
-		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+		a.brokeOff(err, true)
 		return
 	}
 	a.judgeReply(reply{response.StatusCode, response.Header, body})
+}
+
+// brokeOff judges an attempt that ended with err; began tells that an answer had
+// begun.
+func (a *attempt) brokeOff(err error, began bool) {
+	a.verdict = judgeError(a.ctx, a.r.Context(), err, began)
 }
 
 // judgeReply decides what becomes of a complete answer that is an error.
@@ -145,7 +153,7 @@ func (a *attempt) isClients() bool {
 // conclude reports the verdict before the client has all of its answer: what
 // it asks next must find the circuit as this answer leaves it.
 func (a *attempt) conclude() {
-	a.settle(a.permits, a.verdict, a.number)
+	a.settle(a.permits, &a.verdict, a.number)
 }
 
 // answer gives the client a complete answer.

@@ -193,7 +193,7 @@ func (p *permits) renew(now time.Time) {
 
 // settle gives the permits back with what the visit showed. Only the first
 // call counts.
-func (p *permits) settle(v verdict) {
+func (p *permits) settle(v *verdict) {
 	if p.settled {
 		return
 	}
@@ -216,7 +216,8 @@ func (p *permits) settle(v verdict) {
 // lapse gives back the permits of a visit that ended in a panic, which goes on.
 func (p *permits) lapse() {
 	if !p.settled {
-		p.settle(failure(fusebox.ClassPanic, 0, errors.New("panic in the gateway")))
+		v := failure(fusebox.ClassPanic, 0, errors.New("panic in the gateway"))
+		p.settle(&v)
 	}
 }
 

@@ -33,8 +33,9 @@ type call struct {
 	trials    []trial // backends that did not answer, in order
 	attempts  int
 	failovers int
-	admitted  permits // to the visit under way
-	current   attempt // the one under way
+	trial     trial   // the visit under way
+	admitted  permits // to it
+	current   attempt // of it
 
 	answeredBy string // the backend whose answer the client has
 	circuit    string
@@ -200,22 +201,28 @@ func (c *call) visit(b *backend) bool {
 	model := mapped(b.Models, c.peeked.model)
 	circuit, err := b.circuit(model)
 	if err != nil {
-		c.g.log.Error("no circuit", "backend", b.Name, "error", err)
-		c.trials = append(c.trials, trial{backend: b, verdict: failure(fusebox.ClassServer, 0, err)})
+		c.noCircuit(b, err)
 		return false
 	}
+	t := &c.trial
 	for left := c.g.retry.Wait; ; {
-		t, answered := c.tryOnce(b, circuit, model)
-		if answered {
+		*t = trial{}
+		t.backend, t.circuit = b, circuit
+		if c.tryOnce(t, model) {
 			return true
 		}
 		wait, throttled := t.throttledFor(time.Now())
 		if !throttled || wait > left || !c.sleep(wait) {
-			c.trials = append(c.trials, t)
+			c.trials = append(c.trials, *t)
 			return false
 		}
 		left -= wait
 	}
+}
+
+func (c *call) noCircuit(b *backend, err error) {
+	c.g.log.Error("no circuit", "backend", b.Name, "error", err)
+	c.trials = append(c.trials, trial{backend: b, verdict: failure(fusebox.ClassServer, 0, err)})
 }
 
 // leastWait is the shortest wait for a throttle: its circuit may be a little
@@ -235,46 +242,59 @@ func (t *trial) throttledFor(now time.Time) (wait time.Duration, throttled bool)
 	return max(wait, leastWait), true
 }
 
-// tryOnce makes one visit, if the circuits allow it.
-func (c *call) tryOnce(b *backend, circuit *fusebox.Circuit, model string) (t trial, answered bool) {
-	t = trial{backend: b, circuit: circuit}
-	if b.ClientKey {
-		if until := b.clients.throttled(keyOf(c.r.Header), time.Now()); !until.IsZero() {
-			t.denial = fusebox.NewDenial(fusebox.DenialInfo{Circuit: circuit.Name(), Reason: fusebox.ReasonThrottled, Until: until})
-			return t, false
-		}
+// tryOnce makes one visit, if the circuits allow it, and reports whether the
+// client has an answer now.
+func (c *call) tryOnce(t *trial, model string) (answered bool) {
+	if t.backend.ClientKey && c.keyThrottled(t) {
+		return false
 	}
-	p, err := b.admit(c.r.Context(), circuit)
-	if err != nil {
-		if t.denial = fusebox.AsDenial(err); t.denial == nil {
-			t.verdict = judgeError(c.r.Context(), c.r.Context(), err, false)
-		}
-		return t, false
+	var err error
+	if c.admitted, err = t.backend.admit(c.r.Context(), t.circuit); err != nil {
+		c.denied(t, err)
+		return false
 	}
-	return c.spend(t, p, model)
+	return c.spend(t, model)
 }
 
-// spend makes the visit that the permits allow, with its retries, and gives
-// them back whatever happens.
-func (c *call) spend(t trial, admitted permits, model string) (trial, bool) {
-	c.admitted = admitted
+// keyThrottled reports whether the backend wants to be left alone by the
+// client's own key.
+func (c *call) keyThrottled(t *trial) bool {
+	until := t.backend.clients.throttled(keyOf(c.r.Header), time.Now())
+	if until.IsZero() {
+		return false
+	}
+	t.denial = fusebox.NewDenial(fusebox.DenialInfo{Circuit: t.circuit.Name(), Reason: fusebox.ReasonThrottled, Until: until})
+	return true
+}
+
+// denied notes why the backend was not tried.
+func (c *call) denied(t *trial, err error) {
+	if t.denial = fusebox.AsDenial(err); t.denial == nil {
+		t.verdict = judgeError(c.r.Context(), c.r.Context(), err, false)
+	}
+}
+
+// spend makes the visit that it was admitted to, with its retries, and gives the
+// permits back whatever happens.
+func (c *call) spend(t *trial, model string) (answered bool) {
 	p, a := &c.admitted, &c.current
 	defer p.lapse()
 	t.account = p.account
 	now := time.Now()
 	t.backend.allowance.Called(now)
-	attempts, answered, broken := 0, false, false
+	attempts, broken := 0, false
 	for ; ; now = time.Now() {
 		attempts++
-		*a = attempt{call: c, backend: t.backend, model: model, permits: p, number: attempts, started: now}
+		*a = attempt{}
+		a.call, a.backend, a.model, a.permits, a.number, a.started = c, t.backend, model, p, attempts, now
 		a.make()
 		t.verdict, t.reply, answered, broken = a.verdict, a.reply, a.answered, a.broken
 		c.tell(a, p.circuit.Name())
-		if answered || !c.mayRepeat(a, p, attempts) || !c.mayGoOn(&t, p) {
+		if answered || !c.mayRepeat(a, p, attempts) || !c.mayGoOn(t, p) {
 			break
 		}
 	}
-	c.settle(p, t.verdict, attempts)
+	c.settle(p, &t.verdict, attempts)
 	if answered {
 		c.answeredBy, c.circuit = t.backend.Name, p.circuit.Name()
 	} else {
@@ -286,7 +306,7 @@ func (c *call) spend(t trial, admitted permits, model string) (trial, bool) {
 		}
 		panic(http.ErrAbortHandler) // so that the client cannot take what it has for the whole
 	}
-	return t, answered
+	return answered
 }
 
 // mayRepeat reports whether the visit's next attempt is to be made, after the
@@ -317,7 +337,7 @@ func (c *call) mayGoOn(t *trial, p *permits) bool {
 	if !p.circuit.PerAttempt() {
 		return true
 	}
-	c.settle(p, t.verdict, 1)
+	c.settle(p, &t.verdict, 1)
 	next, err := t.backend.admit(c.r.Context(), p.circuit)
 	if err != nil {
 		t.backend.allowance.GiveBack(time.Now())
@@ -328,7 +348,7 @@ func (c *call) mayGoOn(t *trial, p *permits) bool {
 }
 
 // settle gives permits back with what so many attempts showed.
-func (c *call) settle(p *permits, v verdict, attempts int) {
+func (c *call) settle(p *permits, v *verdict, attempts int) {
 	if p.circuit.PerAttempt() {
 		attempts = 1
 	}
@@ -370,9 +390,8 @@ func (c *call) lastResort() bool {
 		if err != nil {
 			continue
 		}
-		tried, answered := c.spend(trial{backend: t.backend, circuit: t.circuit}, p, mapped(t.backend.Models, c.peeked.model))
-		*t = tried
-		return answered
+		*t, c.admitted = trial{backend: t.backend, circuit: t.circuit}, p
+		return c.spend(t, mapped(t.backend.Models, c.peeked.model))
 	}
 	return false
 }

@@ -134,7 +134,8 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, e endpoint) *cal
 	if c == nil {
 		c = &call{dog: new(watchdog)}
 	}
-	*c = call{g: g, w: w, r: r, control: http.NewResponseController(w), endpoint: e, dog: c.dog, began: time.Now()}
+	c.g, c.w, c.r, c.endpoint, c.began = g, w, r, e, time.Now()
+	c.control = http.NewResponseController(w)
 	c.dog.attend(c.control)
 	return c
 }

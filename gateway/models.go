@@ -120,7 +120,7 @@ func (c *call) list(b *backend) listing {
 	}
 	a := attempt{call: c, backend: b, started: time.Now()}
 	data, err := a.fetchList()
-	p.settle(a.verdict)
+	p.settle(&a.verdict)
 	c.tell(&a, circuit.Name())
 	return listing{data, err, a.verdict.result.Outcome}
 }
@@ -132,14 +132,14 @@ func (a *attempt) fetchList() (data []byte, err error) {
 	a.ctx = ctx // not the call's watchdog: backends are asked side by side
 	response, err := a.backend.transport.RoundTrip(a.request())
 	if err != nil {
-		a.verdict = judgeError(a.ctx, a.r.Context(), err, false)
+		a.brokeOff(err, false)
 		return nil, a.verdict.result.Err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxList))
 	switch {
 	case err != nil:
-		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+		a.brokeOff(err, true)
 	case response.StatusCode != http.StatusOK:
 		a.judge(response.StatusCode, response.Header, body)
 	default:

@@ -23,13 +23,11 @@ const endGrace = 2 * time.Second
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
 
-// relayWhole passes on an answer that is not streamed. It is held back until
-// it is complete, so that a break is mended elsewhere; one that is very large
-// is passed on from there as it comes.
-func (a *attempt) relayWhole(response *http.Response) {
-	pooled := buffers.Get().(*[]byte)
-	defer buffers.Put(pooled)
-	buf, n := *pooled, 0
+// readWhole reads an answer that is not streamed. It is held back until it is
+// complete, so that a break is mended elsewhere; one that is very large is passed
+// on from there as it comes. The answer may be in buf.
+func (a *attempt) readWhole(response *http.Response, buf []byte) (r reply, complete bool) {
+	n := 0
 	var err error
 	most := maxWhole
 	if a.holds() {
@@ -46,37 +44,38 @@ func (a *attempt) relayWhole(response *http.Response) {
 	}
 	switch {
 	case err == io.EOF:
-		a.finishWhole(reply{response.StatusCode, response.Header, buf[:n]})
+		return reply{response.StatusCode, response.Header, buf[:n]}, true
 	case err != nil:
-		a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+		a.brokeOff(err, true)
 	case a.holds():
 		a.tooLarge()
 	default:
 		a.passWhole(response, buf, n)
 	}
+	return reply{}, false
 }
 
-// finishWhole judges a complete answer: an error may hide behind a good status.
-func (a *attempt) finishWhole(r reply) {
-	if a.endpoint.call {
-		walk := members{b: r.body}
-		for {
-			key, value, ok := walk.next()
-			if !ok {
-				break
-			}
-			if string(key) == "error" && !isNull(value) {
-				r.body = bytes.Clone(r.body) // it outlives the buffer
-				a.judgeReply(r)
-				return
-			}
+// accepts judges a complete answer, and reports whether it is one: an error may
+// hide behind a good status.
+func (a *attempt) accepts(r *reply) bool {
+	if !a.endpoint.call {
+		return true
+	}
+	walk := members{b: r.body}
+	for {
+		key, value, ok := walk.next()
+		if !ok {
+			break
 		}
-		if !walk.closed {
-			a.verdict = failure(fusebox.ClassServer, r.status, fmt.Errorf("%d: the answer is not JSON", r.status))
-			return
+		if string(key) == "error" && !isNull(value) {
+			a.judgeReply(reply{r.status, r.header, bytes.Clone(r.body)}) // it outlives the buffer
+			return false
 		}
 	}
-	a.answer(r)
+	if !walk.closed {
+		a.verdict = failure(fusebox.ClassServer, r.status, fmt.Errorf("%d: the answer is not JSON", r.status))
+	}
+	return walk.closed
 }
 
 // passWhole passes a large answer on; its first n bytes are in buf.
@@ -95,7 +94,7 @@ func (a *attempt) passWhole(response *http.Response, buf []byte, n int) {
 			continue
 		}
 		if a.send(buf[:n]) && err != io.EOF {
-			a.verdict = judgeError(a.ctx, a.r.Context(), err, true)
+			a.brokeOff(err, true)
 			a.broken = true
 		}
 		return
@@ -106,10 +105,8 @@ func (a *attempt) passWhole(response *http.Response, buf []byte, n int) {
 // the first content, of a route with whole answers nothing before the end, so
 // that until then another backend can take over; after it, only whole events
 // are, so that a break can be told of cleanly.
-func (a *attempt) relayStream(response *http.Response) {
-	pooled := buffers.Get().(*[]byte)
-	defer buffers.Put(pooled)
-	s := stream{attempt: a, response: response, buf: *pooled, held: a.holds(),
+func (a *attempt) relayStream(response *http.Response, buf []byte) {
+	s := stream{attempt: a, response: response, buf: buf, held: a.holds(),
 		reading: reading{format: a.endpoint.format, answers: a.peeked.answers}}
 	for s.err == nil {
 		s.fill()
