@@ -636,6 +636,52 @@ func TestARefusalBehindTheToolCountsForTheRun(t *testing.T) {
 	wantPhase(t, tool, fusebox.Closed)
 }
 
+// A front that chooses among circuits by itself tells the run what it needs to
+// know: what was refused, and that something worked.
+func TestARunHearsOfCallsMadeElsewhere(t *testing.T) {
+	b := newBox(t, fusebox.Config{Thrash: fusebox.Thrash{Repeats: 3, StopAfter: 3, Forget: time.Minute}})
+	model, run := circuit(t, b, "model/a/m"), b.Run("r")
+	model.Trip("test")
+	_, err := model.Allow(t.Context())
+	refuse := func(times int) {
+		for range times {
+			run.Refused(model, fusebox.AsDenial(err))
+		}
+	}
+	refuse(2)
+	run.Note(model, fusebox.Success)
+	refuse(2)
+	run.Note(model, fusebox.Failure)
+	run.Note(model, fusebox.Throttled)
+	if err := run.Check(t.Context()); err != nil {
+		t.Fatalf("two refusals after a success: %v", err)
+	}
+	refuse(1)
+	d := fusebox.AsDenial(run.Check(t.Context()))
+	if d == nil || !errors.Is(d, fusebox.ErrStuck) || d.Run() != "r" || !strings.Contains(d.Instruction(), "after 3 refusals") {
+		t.Fatalf("three refusals in a row: %v", d)
+	}
+	if s := circuit(t, b, "run/r").Status(); s.Denied != 1 { // since it is stuck
+		t.Errorf("the run's record says %d denied", s.Denied)
+	}
+	if n := model.Status().Denied; n != 1 {
+		t.Errorf("the model's circuit says %d denied; it was asked once", n)
+	}
+	run.Reset("test")
+	if err := run.Check(t.Context()); err != nil || run.Outcome() != fusebox.RunDegraded {
+		t.Errorf("let go: %v, %v", err, run.Outcome())
+	}
+	clean := b.Run("clean")
+	clean.Note(model, fusebox.Failure)
+	if got := clean.Outcome(); got != fusebox.RunDegraded {
+		t.Errorf("a call failed and was given up: %v", got)
+	}
+	clean.Note(model, fusebox.Success)
+	if got := clean.Outcome(); got != fusebox.RunComplete {
+		t.Errorf("it worked in the end: %v", got)
+	}
+}
+
 func TestAServerThatARunCannotDoWithoutStopsIt(t *testing.T) {
 	b := newBox(t, fusebox.Config{Guard: func(name string) fusebox.Guard { return fusebox.Guard{StopRun: name == "server/crm"} }})
 	server, tool, run := circuit(t, b, "server/crm"), circuit(t, b, "tool/crm/lookup"), b.Run("r")

@@ -43,6 +43,10 @@ func (c *Circuit) guarded() *guarded {
 // reports to it, see [Guard]: for fronts that make attempts of their own.
 func (c *Circuit) PerAttempt() bool { return c.guarded().PerAttempt }
 
+// StopsRun reports whether a run cannot go on while the circuit is open, see
+// [Guard]: for fronts that have several to choose from.
+func (c *Circuit) StopsRun() bool { return c.guarded().StopRun }
+
 // Call is the whole guard around f, one call of a run. The order is the
 // control:
 //
@@ -139,10 +143,11 @@ func (r *Run) thrashes(p *RunPermit, t time.Time, live bool, g *guarded) error {
 	return r.refused(d, p.circuit, t, live, m)
 }
 
-// Refused notes that a call of c, which c itself allowed, was refused by another
-// circuit that it had to pass as well: that of the server which a tool is on.
-// It counts for the run as a refusal by c would, and the error is d as the run
-// is to be told it. Give c's permit back as [Canceled].
+// Refused notes that a call of c was refused, and not by [Run.Allow]: by another
+// circuit that it had to pass as well, as that of the server which a tool is on,
+// or by c, asked by a front that asks several. It counts for the run as a refusal
+// by Allow would, and the error is d as the run is to be told it. Give back as
+// [Canceled] what permit of c there is.
 func (r *Run) Refused(c *Circuit, d *Denial) error {
 	return r.refused(*d, c, r.box.now(), true, nil)
 }

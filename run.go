@@ -139,6 +139,33 @@ func (r *Run) record() *Circuit {
 	return r.circuit
 }
 
+// Check asks whether the run may go on at all, which [Call] and [Run.Allow] do
+// by themselves: it is for fronts that know a call's run before its circuit. The
+// error is the *[Denial] of a stuck run, or ctx's error.
+func (r *Run) Check(ctx context.Context) error {
+	c := r.record()
+	if c == nil {
+		return nil // what cannot be looked up stops nobody
+	}
+	return r.going(ctx, r.box.now(), true, c)
+}
+
+// Note takes in how a call of c went that [Run.Allow] was not asked for. A
+// success ends the row of refusals that the run has ignored; after a failure
+// something is given up, until c works again. Whether the run repeats itself
+// only Allow can see.
+func (r *Run) Note(c *Circuit, o Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch o {
+	case Success:
+		r.history.worked(c.name, "")
+		r.struggling = false
+	case Rejected, Failure:
+		r.history.tool(c.name).works = false
+	}
+}
+
 // going asks whether the run may go on at all. The error is a denial.
 func (r *Run) going(ctx context.Context, t time.Time, live bool, asked *Circuit) error {
 	c := r.recorded()
@@ -150,7 +177,9 @@ func (r *Run) going(ctx context.Context, t time.Time, live bool, asked *Circuit)
 		r.mu.Lock()
 		r.denied++
 		r.mu.Unlock()
-		asked.enter(t, live, Event{Kind: KindDenied, At: t, Reason: ReasonStuck, Run: r.id})
+		if asked != c {
+			asked.enter(t, live, Event{Kind: KindDenied, At: t, Reason: ReasonStuck, Run: r.id})
+		}
 		refusal := *d
 		refusal.circuit, refusal.reason, refusal.run, refusal.texts = asked.name, ReasonStuck, r.id, r.box.runs.thrash.Texts
 		return &refusal

@@ -26,7 +26,7 @@ type call struct {
 	body     []byte
 	peeked   peeked
 	began    time.Time
-	run      string // which run it belongs to; "" = none
+	run      *fusebox.Run // which it belongs to; nil = none
 
 	route     route   // with the backends that speak the dialect
 	pulse     *pulse  // while a stream is held back; nil = none is
@@ -352,7 +352,13 @@ func (c *call) settle(p *permits, v *verdict, attempts int) {
 	if p.circuit.PerAttempt() {
 		attempts = 1
 	}
-	v.result.Attempts, v.result.Run = attempts, c.run
+	v.result.Attempts = attempts
+	if c.run != nil {
+		v.result.Run = c.run.ID()
+		if !p.settled {
+			c.run.Note(p.circuit, v.result.Outcome)
+		}
+	}
 	p.settle(v)
 }
 

@@ -29,7 +29,11 @@ func (c *call) exhausted() {
 		c.w.Write(absent.reply.body)
 		return
 	}
-	r := &refusal{wait: c.reopens(), denial: c.soonestDenial()}
+	r := &refusal{wait: c.reopens()}
+	refusing := c.soonestRefusal()
+	if refusing != nil {
+		r.denial = refusing.denial
+	}
 	switch {
 	case failed != nil: // as often as is worth it: only the end of a throttle can make a difference
 		r.status, r.code, r.final = failureStatus(&failed.verdict), "backend_failed", !throttled || pause > patience
@@ -42,6 +46,9 @@ func (c *call) exhausted() {
 		r.status, r.code, r.final = http.StatusServiceUnavailable, "circuit_open", true
 	}
 	r.message = c.words(r.wait)
+	if refusing != nil && r.final {
+		r.denial = c.countRefusal(refusing)
+	}
 	c.refuse(r)
 }
 
@@ -117,11 +124,11 @@ func (t *trial) closed(now time.Time) (closed bool, left time.Duration) {
 	return closed, left
 }
 
-// soonestDenial is the refusal that ends first, nil if there was none.
-func (c *call) soonestDenial() (soonest *fusebox.Denial) {
+// soonestRefusal is that whose end comes first; nil = no circuit refused.
+func (c *call) soonestRefusal() (soonest *trial) {
 	for i := range c.trials {
-		if d := c.trials[i].denial; d != nil && (soonest == nil || d.RetryAfter() < soonest.RetryAfter()) {
-			soonest = d
+		if t := &c.trials[i]; t.denial != nil && (soonest == nil || t.denial.RetryAfter() < soonest.denial.RetryAfter()) {
+			soonest = t
 		}
 	}
 	return soonest

@@ -121,7 +121,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(err)
 		return
 	}
-	if stuck := c.stuckRun(); stuck != nil {
+	if stuck := c.checkRun(); stuck != nil {
 		c.refuse(stuck)
 		return
 	}

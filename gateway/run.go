@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/fusebox-go/fusebox"
 )
@@ -11,25 +10,34 @@ import (
 // MCP servers reads the same.
 const headerRun = "Fusebox-Run"
 
-// stuckRun refuses a request of a run that is stuck, whichever front it got
+// checkRun refuses a request of a run that is stuck, whichever front it got
 // stuck at; nil = it may go on.
-func (c *call) stuckRun() *refusal {
-	if c.run = c.r.Header.Get(headerRun); c.run == "" {
+func (c *call) checkRun() *refusal {
+	id := c.r.Header.Get(headerRun)
+	if id == "" {
 		return nil
 	}
-	record, err := c.g.box.Circuit(fusebox.RunCircuit(c.run))
-	if err != nil {
-		return nil // what cannot be looked up stops nobody
-	}
-	p, err := record.Allow(c.r.Context())
-	if p.Probe() { // it was stuck for long enough
-		p.Done(fusebox.Result{})
-	}
-	d := fusebox.AsDenial(err)
+	c.run = c.g.box.Run(id)
+	d := fusebox.AsDenial(c.run.Check(c.r.Context()))
 	if d == nil {
 		return nil
 	}
-	d = fusebox.NewDenial(fusebox.DenialInfo{Circuit: d.Circuit(), Reason: fusebox.ReasonStuck, Run: c.run,
-		Until: time.Now().Add(d.RetryAfter()), LastError: d.LastError(), Instruction: d.Instruction()})
 	return &refusal{status: http.StatusConflict, code: "run_stuck", message: d.Instruction(), final: true, denial: d}
+}
+
+// countRefusal tells the request's run that it was refused for good, if no
+// backend was asked: a run that goes on all the same is stopped in the end, and
+// one that cannot go on without a circuit that is open is stopped now. It returns
+// the refusal as the run is to be told it.
+func (c *call) countRefusal(refusing *trial) *fusebox.Denial {
+	for i := range c.trials {
+		t := &c.trials[i]
+		if c.run == nil || t.denial == nil {
+			return refusing.denial
+		}
+		if d := t.denial.Reason(); t.circuit.StopsRun() && (d == fusebox.ReasonOpen || d == fusebox.ReasonHeld) {
+			refusing = t
+		}
+	}
+	return fusebox.AsDenial(c.run.Refused(refusing.circuit, refusing.denial))
 }

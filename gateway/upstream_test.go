@@ -388,6 +388,16 @@ func (f *front) send(t testing.TB, ctx context.Context, method, path, body strin
 	return answer{response.StatusCode, response.Header, string(got), err, response.Trailer}
 }
 
+// denied is the refusal in an answer of the gateway's own.
+func (a answer) denied(t testing.TB) (d struct{ Circuit, Reason, Instruction string }) {
+	t.Helper()
+	in := struct{ Denied any }{&d}
+	if err := json.Unmarshal([]byte(a.body), &in); err != nil || d.Circuit == "" {
+		t.Fatalf("no refusal, %v: %s", err, a.body)
+	}
+	return d
+}
+
 // counter counts what is written to it.
 type counter struct{ n *atomic.Int64 }
 
