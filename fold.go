@@ -425,7 +425,7 @@ func (s *State) checkpoint(e *Event) {
 	if e.State == nil || e.State.Version < s.Version {
 		return
 	}
-	if e.State.Version == s.Version && s.Phase != Closed && e.State.Phase == Closed {
+	if e.State.Version == s.Version && e.State.Phase.closedOff() < s.Phase.closedOff() {
 		return // of two states of one version the more closed-off one stands
 	}
 	policy, revision := s.Policy, s.Revision
@@ -433,6 +433,9 @@ func (s *State) checkpoint(e *Event) {
 	s.Revision = max(s.Revision, revision)
 	s.adopt(policy, e.Circuit)
 }
+
+// closedOff orders phases by how little they let through.
+func (p Phase) closedOff() int { return slices.Index([]Phase{Closed, HalfOpen, Open}, p) }
 
 // open begins a new cooldown, from any phase.
 func (s *State) open(t time.Time, cause string) {

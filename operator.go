@@ -49,15 +49,16 @@ func (c *Circuit) LastResort(ctx context.Context) (Permit, error) {
 	if d := s.Decide(t); d.Reason != ReasonOpen || s.Resort || c.observes() {
 		p, ask, err := c.admit(t, true)
 		c.mu.Unlock()
+		c.box.deliver()
 		if ask != nil {
 			return c.box.sync.probe(ctx, c, *ask)
 		}
-		c.box.deliver()
 		return p, err
 	}
 	if c.box.joined() && !c.d.asking {
 		c.d.asking = true
 		c.mu.Unlock()
+		c.box.deliver()
 		return c.box.sync.probe(ctx, c, request)
 	}
 	c.fold(t, true, request)

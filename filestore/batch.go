@@ -90,6 +90,7 @@ func (b *batch) adopt() error {
 // add appends an event, and the transition that it causes.
 func (b *batch) add(e fusebox.Event) error {
 	before := b.state()
+	e.MarkLate(&before)
 	if err := b.line(e); err != nil {
 		return err
 	}

@@ -343,6 +343,12 @@ func checkpoints(t *testing.T, b *bed) {
 	if state = b.apply(b.open(), policy(), fusebox.Event{Kind: fusebox.KindCheckpoint, At: at, State: &older}); state.Version != 5 {
 		t.Errorf("an older state was taken: version %d", state.Version)
 	}
+	for _, phase := range []fusebox.Phase{fusebox.Closed, fusebox.HalfOpen} {
+		other := fusebox.State{Phase: phase, Version: 5, Since: at, Policy: policy()}
+		if state = b.apply(b.open(), policy(), fusebox.Event{Kind: fusebox.KindCheckpoint, At: at, State: &other}); state.Phase != fusebox.Open {
+			t.Errorf("of two states of one version %v was taken for open", phase)
+		}
+	}
 	if state = b.apply(b.open(), policy()); state.Phase != fusebox.Open || !state.Until.Equal(lost.Until) {
 		t.Errorf("read back: %v until %v", state.Phase, state.Until)
 	}

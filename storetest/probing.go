@@ -41,6 +41,17 @@ func lateResultsDoNotVote(t *testing.T, b *bed) {
 	if state = b.apply(s, policy(), bad, bad, bad); state.Phase != fusebox.Closed || state.Streak != 0 {
 		t.Errorf("late failures count: %v, streak %d", state.Phase, state.Streak)
 	}
+	marked := 0
+	for _, e := range b.log(s, name) {
+		if e.Kind == fusebox.KindEvidence && e.Admitted && e.Lease == "" && !e.Late {
+			t.Errorf("a result without a vote is recorded as if it had one: %+v", e)
+		} else if e.Late {
+			marked++
+		}
+	}
+	if marked != 5 {
+		t.Errorf("%d results are recorded as late, want 5", marked)
+	}
 }
 
 func oneProbeAtATime(t *testing.T, b *bed) {
