@@ -19,13 +19,16 @@ func (h *Handler) CountRequest(r Request) { h.metrics.requests.count(r) }
 // requests counts what clients got, whatever circuits did meanwhile.
 type requests struct {
 	durations   *prometheus.HistogramVec
+	known       map[string]prometheus.Observer // of durations, by outcome
 	firstTokens prometheus.Histogram
 }
 
+// outcomes are those that have a label of their own.
 var outcomes = []string{"ok", "degraded", "failed", "canceled"}
 
 func newRequests(registry *prometheus.Registry) *requests {
 	r := &requests{
+		known: map[string]prometheus.Observer{},
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "fusebox", Name: "request_duration_seconds",
 			Help:    "Requests of clients until the end of the answer, by outcome: degraded ones were not answered by the first choice.",
@@ -38,20 +41,18 @@ func newRequests(registry *prometheus.Registry) *requests {
 		}),
 	}
 	for _, o := range outcomes {
-		r.durations.WithLabelValues(o) // so that a first one is an increase
+		r.known[o] = r.durations.WithLabelValues(o) // also so that a first one is an increase
 	}
 	registry.MustRegister(r.durations, r.firstTokens)
 	return r
 }
 
 func (r *requests) count(q Request) {
-	outcome := other
-	for _, o := range outcomes {
-		if o == q.Outcome {
-			outcome = o
-		}
+	duration, known := r.known[q.Outcome]
+	if !known {
+		duration = r.durations.WithLabelValues(other)
 	}
-	r.durations.WithLabelValues(outcome).Observe(q.Elapsed.Seconds())
+	duration.Observe(q.Elapsed.Seconds())
 	if q.FirstToken > 0 {
 		r.firstTokens.Observe(q.FirstToken.Seconds())
 	}
