@@ -4,7 +4,6 @@ package redisstore
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,18 +45,32 @@ type worker struct {
 	store   *Store
 	box     *fusebox.Box
 	circuit *fusebox.Circuit
-	worst   atomic.Int64 // nanoseconds that a call waited for its permit
+	waits   *waits // of its fleet
 }
 
 func newWorker(t *testing.T, url string, p fusebox.Policy) *worker {
 	t.Helper()
-	return newWorkerOn(t, "", url, p)
+	return newFleet(t, 1, url, p)[0]
+}
+
+// newFleet makes n workers of one host. When the test ends it logs how long
+// their calls waited for permits.
+func newFleet(t *testing.T, n int, url string, p fusebox.Policy) (fleet []*worker) {
+	t.Helper()
+	all := new(waits)
+	t.Cleanup(func() { t.Logf("permits of a fleet of %d: %v", n, all) })
+	for range n {
+		w := newWorkerOn(t, "", url, p)
+		w.waits = all
+		fleet = append(fleet, w)
+	}
+	return fleet
 }
 
 // newWorkerOn makes a worker of a host.
 func newWorkerOn(t *testing.T, host, url string, p fusebox.Policy) *worker {
 	t.Helper()
-	w := &worker{T: t, store: openStore(t, url)}
+	w := &worker{T: t, store: openStore(t, url), waits: new(waits)}
 	var err error
 	w.box, err = fusebox.New(fusebox.Config{
 		Store: w.store, Worker: host + ":1", Report: 20 * time.Millisecond, Policy: func(string) fusebox.Policy { return p }})
@@ -75,21 +88,18 @@ func newWorkerOn(t *testing.T, host, url string, p fusebox.Policy) *worker {
 	return w
 }
 
-func newFleet(t *testing.T, n int, url string, p fusebox.Policy) []*worker {
-	t.Helper()
-	var fleet []*worker
-	for range n {
-		fleet = append(fleet, newWorker(t, url, p))
-	}
-	return fleet
-}
-
 // allow asks for a permit and notes how long that took.
 func (w *worker) allow() (fusebox.Permit, error) {
 	begin := time.Now()
 	p, err := w.circuit.Allow(context.Background())
-	took := int64(time.Since(begin))
-	for worst := w.worst.Load(); took > worst && !w.worst.CompareAndSwap(worst, took); worst = w.worst.Load() {
+	took := time.Since(begin)
+	switch {
+	case err != nil:
+		w.waits.refused.add(took)
+	case p.Probe():
+		w.waits.probes.add(took)
+	default:
+		w.waits.passed.add(took)
 	}
 	return p, err
 }
