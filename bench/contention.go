@@ -42,9 +42,11 @@ type reporter interface {
 	close()
 }
 
+type openReporter func(address, worker string, threshold int) (reporter, error)
+
 // run lets all of them report, until each has reported all of its own or, if
 // the circuit can open, until one is told that it is.
-func (c crowd) run(redis *redisServer, open func(address string, threshold int) (reporter, error)) (r reported, err error) {
+func (c crowd) run(redis *redisServer, open openReporter) (r reported, err error) {
 	if err := redis.clear(); err != nil {
 		return r, err
 	}
@@ -54,8 +56,8 @@ func (c crowd) run(redis *redisServer, open func(address string, threshold int) 
 			one.close()
 		}
 	}()
-	for range c.reporters {
-		one, err := open(redis.address, c.threshold)
+	for i := range c.reporters {
+		one, err := open(redis.address, workerName(i), c.threshold)
 		if err != nil {
 			return r, err
 		}
@@ -104,15 +106,16 @@ func (c crowd) run(redis *redisServer, open func(address string, threshold int) 
 // storeReporter reports to fusebox's store.
 type storeReporter struct {
 	store  *redisstore.Store
+	worker string
 	policy fusebox.Policy
 }
 
-func openStoreReporter(address string, threshold int) (reporter, error) {
+func openStoreReporter(address, worker string, threshold int) (reporter, error) {
 	store, err := redisstore.Open(redisstore.Config{URL: "redis://" + address + "/0"})
 	if err != nil {
 		return nil, err
 	}
-	r := storeReporter{store, fuseboxPolicy(streak, threshold)}
+	r := storeReporter{store, worker, fuseboxPolicy(streak, threshold)}
 	_, err = r.apply()
 	return r, err
 }
@@ -122,7 +125,7 @@ func (r storeReporter) apply(events ...fusebox.Event) (fusebox.State, error) {
 }
 
 func (r storeReporter) report() (open bool, err error) {
-	s, err := r.apply(fusebox.Event{At: time.Now(), Outcome: fusebox.Failure, Class: fusebox.ClassServer})
+	s, err := r.apply(fusebox.Event{At: time.Now(), Outcome: fusebox.Failure, Class: fusebox.ClassServer, Worker: r.worker})
 	return s.Phase == fusebox.Open, err
 }
 
@@ -136,7 +139,7 @@ func (r storeReporter) close() { r.store.Close() }
 // callReporter has no way to report but to make a call.
 type callReporter struct{ *distributedCircuit }
 
-func openCallReporter(address string, threshold int) (reporter, error) {
+func openCallReporter(address, _ string, threshold int) (reporter, error) {
 	s, _ := gobreakerSettings(streak, threshold)
 	c, err := openDistributed(address, s)
 	return callReporter{c}, err
@@ -154,7 +157,7 @@ func (r callReporter) report() (open bool, err error) {
 // crowdWay is a way of reporting.
 type crowdWay struct {
 	sharing    sharing
-	open       func(address string, threshold int) (reporter, error)
+	open       openReporter
 	thresholds []int // at which it is measured how soon the circuit opens
 }
 

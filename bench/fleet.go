@@ -71,7 +71,7 @@ func (o outage) orders(backend, redis string) (all []order) {
 	every := time.Second * time.Duration(o.workers) / time.Duration(o.rate)
 	for i := range o.workers {
 		all = append(all, order{
-			Sharing: o.sharing, Worker: "worker-" + strconv.Itoa(i), Backend: backend, Redis: redis,
+			Sharing: o.sharing, Worker: workerName(i), Backend: backend, Redis: redis,
 			Rule: count, Threshold: o.threshold, Cooldown: o.cooldown, Overdue: o.overdue,
 			First: every * time.Duration(i) / time.Duration(o.workers), Every: every,
 			AtOnce: 2 + int(2*max(o.working, o.failing)/every),

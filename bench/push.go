@@ -37,7 +37,7 @@ func pushes(redis *redisServer, others, laps int) (one, last spread, err error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		b, err := openBoxed(store, "worker-"+strconv.Itoa(i), fuseboxPolicy(streak, never), func() {})
+		b, err := openBoxed(store, workerName(i), fuseboxPolicy(streak, never), func() {})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -39,7 +39,7 @@ func (m mill) run(redis *redisServer, s sharing) (r milled, err error) {
 		}
 	}()
 	for i := range m.workers {
-		o := order{Sharing: s, Worker: "worker-" + strconv.Itoa(i), Redis: redis.address, Rule: streak, Threshold: never, Cooldown: cooldown}
+		o := order{Sharing: s, Worker: workerName(i), Redis: redis.address, Rule: streak, Threshold: never, Cooldown: cooldown}
 		w, err := o.open(func() {})
 		if err != nil {
 			return r, err

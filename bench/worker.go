@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,10 @@ const (
 )
 
 const fleetCircuit = "model/a"
+
+// workerName is the name of the ith worker: to fusebox each is on a host of its
+// own.
+func workerName(i int) string { return "worker-" + strconv.Itoa(i) }
 
 // order says to a worker what to do.
 type order struct {
