@@ -433,6 +433,9 @@ func (c *Circuit) retire(e *epoch, t time.Time) {
 	}
 }
 
+// Observes reports whether the circuit decides and records, but refuses nothing.
+func (c *Circuit) Observes() bool { return c.observes() }
+
 // observes reports whether the circuit refuses nothing.
 func (c *Circuit) observes() bool { return c.policy.Load().Observe || c.box.cfg.Observe }
 

@@ -100,7 +100,8 @@ func Slow(ratio float64, limit, within time.Duration, minCalls int) Trip {
 }
 
 // DefaultPolicy returns what is built in for a kind of circuit: "model",
-// "tool", "session"; any other kind is treated as "model", without its overdue.
+// "tool", "session", "check"; any other kind is treated as "model", without its
+// overdue.
 func DefaultPolicy(kind string) Policy {
 	p := Policy{
 		Trip:     []Trip{Count(5, time.Minute).Of(10), Streak(5)},
@@ -113,6 +114,9 @@ func DefaultPolicy(kind string) Policy {
 		p.Trip = []Trip{Streak(3)}
 		p.Cooldown.Max = 5 * time.Minute
 		p.Distinct = true
+	case "check":
+		p.Trip = []Trip{Streak(3)}
+		p.Cooldown.Growth, p.Cooldown.Max = 1, 0
 	case "session":
 		p.Trip = []Trip{Count(3, time.Hour)}
 		p.FasterThan = time.Minute

@@ -75,6 +75,7 @@ type Backend struct {
 	Models    map[string]string // requested name or pattern to the backend's name
 	Timeouts  Timeouts
 	Limit     Limit
+	Check     ActiveCheck
 
 	path string // in the file
 }
@@ -94,6 +95,17 @@ func (b Backend) Model(requested string) string {
 
 // Limit bounds what one process asks of a backend; 0 = no bound.
 type Limit struct{ Concurrent, PerMinute int }
+
+// ActiveCheck has a backend asked something free now and then.
+type ActiveCheck struct {
+	Every   time.Duration // 0 = never
+	Path    string        // after the backend's URL
+	Timeout time.Duration
+	Probe   bool // a check decides whether an open circuit closes, in place of a call
+}
+
+// DefaultActiveCheck is what a check says that leaves everything out.
+var DefaultActiveCheck = ActiveCheck{Every: 30 * time.Second, Path: "/models", Timeout: 5 * time.Second}
 
 // Timeouts bound the parts of a call. Zero means that the file does not say.
 type Timeouts struct {

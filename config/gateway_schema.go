@@ -59,6 +59,7 @@ func (d *decoder) backend(n *node, b *Backend) {
 				"per_minute": func(n *node) { set(&b.Limit.PerMinute, d.whole(n, 1, 100_000)) },
 			})
 		},
+		"check": func(n *node) { d.activeCheck(n, &b.Check) },
 		"timeouts": func(n *node) {
 			limit := func(to *time.Duration) func(*node) {
 				return func(n *node) { set(to, d.duration(n, time.Millisecond)) }
@@ -73,6 +74,23 @@ func (d *decoder) backend(n *node, b *Backend) {
 	}
 	d.required(n, present, "url", `say where it is: url: "http://127.0.0.1:11434/v1"`)
 	d.required(n, present, "dialect", "say which API it speaks: dialect: openai, or anthropic")
+}
+
+// activeCheck reads how a backend is checked: an empty map is all that is
+// built in.
+func (d *decoder) activeCheck(n *node, c *ActiveCheck) {
+	*c = DefaultActiveCheck
+	d.object(n, keys{
+		"every": func(n *node) { set(&c.Every, d.duration(n, time.Second)) },
+		"path": func(n *node) {
+			const form = "a path after the backend's url, as /models"
+			if set(&c.Path, d.text(n, form)); !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "?# \\") {
+				d.want(n, form, "begin it with /, without ? and #")
+			}
+		},
+		"timeout": func(n *node) { set(&c.Timeout, d.duration(n, time.Millisecond)) },
+		"probe":   func(n *node) { set(&c.Probe, d.boolean(n)) },
+	})
 }
 
 // paths of the dialects, which a backend's URL must end before.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +51,7 @@ func newBackend(cfg Backend, box *fusebox.Box, retry fusebox.Retry) (*backend, e
 	for path := range modelCalls {
 		b.targets[path] = b.target(path, "")
 	}
+	b.Check = cfg.Check.orDefault()
 	if t := retry.Timeout; t > 0 {
 		b.streamed.Total, b.whole.Total = min(b.streamed.Total, t), min(b.whole.Total, t)
 	}
@@ -123,13 +125,21 @@ func (b *backend) circuitName(model string) string {
 	return name
 }
 
+// circuitNames are the circuits of this backend's models here.
+func (b *backend) circuitNames() []string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return append(slices.Collect(maps.Keys(b.seen)), b.shared)
+}
+
 // permits are the rights to make one visit.
 type permits struct {
 	model      fusebox.Permit
 	credential fusebox.Permit // zero without a credential
+	reach      fusebox.Permit // of the checks' circuit, in a last resort
 	circuit    *fusebox.Circuit
 	account    *fusebox.Circuit // the credential's; nil = none
-	limiter    *limiter
+	limiter    *limiter         // nil = the visit is not counted
 	settled    bool
 	renewed    time.Time // when the leases of probes last began anew
 }
@@ -137,24 +147,45 @@ type permits struct {
 // admit asks for the permits of one visit; the model's, which may be the scarce
 // one, is taken last. The error is a *fusebox.Denial, or what went wrong.
 func (b *backend) admit(ctx context.Context, circuit *fusebox.Circuit) (p permits, err error) {
+	waits, err := b.awaits(circuit, time.Now())
+	switch {
+	case err != nil:
+		return permits{}, err
+	case waits != nil:
+		b.countWait(ctx, waits)
+		return permits{}, waits
+	}
 	return b.take(ctx, circuit, circuit.Allow)
 }
 
-// take takes the credential's permit, then the model's.
+// take takes a place within the backend's limit, then the permits.
 func (b *backend) take(ctx context.Context, circuit *fusebox.Circuit, allow func(context.Context) (fusebox.Permit, error)) (p permits, err error) {
-	p.circuit, p.limiter = circuit, b.limiter
 	if err := b.limiter.enter(circuit.Name(), time.Now()); err != nil {
 		return permits{}, err
 	}
-	defer func() {
-		if err != nil {
-			b.limiter.leave()
-		}
-	}()
-	if b.KeyName != "" {
-		if p.account, err = b.box.Circuit("credential/" + b.KeyName); err != nil {
-			return permits{}, err
-		}
+	if p, err = b.permits(ctx, circuit, allow); err != nil {
+		b.limiter.leave()
+		return permits{}, err
+	}
+	p.limiter = b.limiter
+	return p, nil
+}
+
+// account is the circuit of the backend's credential; nil = it has none.
+func (b *backend) account() (*fusebox.Circuit, error) {
+	if b.KeyName == "" {
+		return nil, nil
+	}
+	return b.box.Circuit("credential/" + b.KeyName)
+}
+
+// permits takes the credential's permit, then the circuit's.
+func (b *backend) permits(ctx context.Context, circuit *fusebox.Circuit, allow func(context.Context) (fusebox.Permit, error)) (p permits, err error) {
+	p.circuit = circuit
+	if p.account, err = b.account(); err != nil {
+		return permits{}, err
+	}
+	if p.account != nil {
 		if p.credential, err = p.account.Allow(ctx); err != nil {
 			return permits{}, err
 		}
@@ -166,9 +197,26 @@ func (b *backend) take(ctx context.Context, circuit *fusebox.Circuit, allow func
 	return p, nil
 }
 
-// admitLastResort asks for a probe before the circuit's time.
-func (b *backend) admitLastResort(ctx context.Context, circuit *fusebox.Circuit) (p permits, err error) {
-	return b.take(ctx, circuit, circuit.LastResort)
+// admitLastResort asks for a probe before its time: of the circuit, or of the
+// checks' one where that is what refused.
+func (b *backend) admitLastResort(ctx context.Context, circuit *fusebox.Circuit, refused string) (p permits, err error) {
+	if refused == circuit.Name() {
+		return b.take(ctx, circuit, circuit.LastResort)
+	}
+	checks, err := b.box.Circuit(refused)
+	if err != nil {
+		return permits{}, err
+	}
+	reach, err := checks.LastResort(ctx)
+	if err != nil {
+		return permits{}, err
+	}
+	if p, err = b.take(ctx, circuit, circuit.Allow); err != nil {
+		reach.Done(fusebox.Result{Outcome: fusebox.Canceled})
+		return permits{}, err
+	}
+	p.reach = reach
+	return p, nil
 }
 
 // renew keeps the slots of a visit that probes while its answer flows, however
@@ -198,7 +246,9 @@ func (p *permits) settle(v *verdict) {
 		return
 	}
 	p.settled = true
-	p.limiter.leave()
+	if p.limiter != nil {
+		p.limiter.leave()
+	}
 	neutral := fusebox.Result{Outcome: fusebox.Canceled, Err: v.result.Err}
 	forModel, forCredential := v.result, fusebox.Result{}
 	switch {
@@ -211,6 +261,10 @@ func (p *permits) settle(v *verdict) {
 	}
 	p.credential.Done(forCredential)
 	p.model.Done(forModel)
+	if forModel.Outcome == fusebox.Throttled { // whoever throttles can be reached
+		forModel = fusebox.Result{}
+	}
+	p.reach.Done(forModel)
 }
 
 // lapse gives back the permits of a visit that ended in a panic, which goes on.

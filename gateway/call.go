@@ -384,7 +384,7 @@ func (c *call) lastResort() bool {
 		if t.denial == nil || t.denial.Reason() != fusebox.ReasonOpen {
 			return false
 		}
-		if t.denial.Circuit() == t.circuit.Name() {
+		if refused := t.denial.Circuit(); refused == t.circuit.Name() || refused == t.backend.checkCircuit() {
 			open = append(open, t)
 		}
 	}
@@ -392,7 +392,7 @@ func (c *call) lastResort() bool {
 		return cmp.Compare(a.denial.RetryAfter(), b.denial.RetryAfter())
 	})
 	for _, t := range open {
-		p, err := t.backend.admitLastResort(c.r.Context(), t.circuit)
+		p, err := t.backend.admitLastResort(c.r.Context(), t.circuit, t.denial.Circuit())
 		if err != nil {
 			continue
 		}

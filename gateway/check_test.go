@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/fusebox-go/fusebox"
 )
@@ -63,6 +64,39 @@ func TestCheckAsksEveryBackendForItsModels(t *testing.T) {
 	for _, c := range g.Check(t.Context()) {
 		if c.Backend == "mine" && fusebox.AsDenial(c.Err) == nil {
 			t.Errorf("want a denial while the credential's circuit is open, have %v", c.Err)
+		}
+	}
+}
+
+// Checks that nobody makes any more hold nothing back.
+func TestNothingWaitsForChecksThatNobodyMakes(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	box, err := fusebox.New(fusebox.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close(context.Background())
+	g, err := New(Config{Box: box, Backends: []Backend{{Name: "a", URL: gone.URL, Dialect: OpenAI, Check: ActiveCheck{Every: time.Minute, Probe: true}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	a := g.backends[0]
+	circuit, err := a.circuit("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		a.checker().check(t.Context(), g)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		waits bool
+	}{{0, true}, {3 * time.Minute, true}, {4 * time.Minute, false}} {
+		d, err := a.awaits(circuit, time.Now().Add(c.after))
+		if err != nil || (d != nil) != c.waits {
+			t.Errorf("after %v without a check: %v, %v", c.after, d, err)
 		}
 	}
 }

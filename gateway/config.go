@@ -65,6 +65,7 @@ type Backend struct {
 
 	Timeouts Timeouts
 	Limit    Limit
+	Check    ActiveCheck
 }
 
 // Route is an ordered list of backends for the models it matches.
@@ -179,6 +180,9 @@ func (b *Backend) problems() (problems []string) {
 	}
 	if l := b.Limit; l.Concurrent < 0 || l.PerMinute < 0 || l.PerMinute > MaxPerMinute {
 		problems = append(problems, fmt.Sprintf("limit: want 0 or more calls at once, and 0 to %d a minute", MaxPerMinute))
+	}
+	if c := b.Check; c.Every < 0 || c.Timeout < 0 || c.Path != "" && !strings.HasPrefix(c.Path, "/") {
+		problems = append(problems, "check: want a path that begins with /, and durations of 0 or more")
 	}
 	for from, to := range b.Models {
 		if from == "" || to == "" {

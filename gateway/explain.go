@@ -73,34 +73,33 @@ func share(choices []Choice) {
 	}
 }
 
-// choice looks at the backend's circuits as admit asks them: the credential's first.
+// choice looks at the backend's circuits as admit asks them: that of its checks,
+// the credential's, the model's.
 func (b *backend) choice(model string, now time.Time) (Choice, error) {
 	circuit, err := b.circuit(model)
 	if err != nil {
 		return Choice{}, err
 	}
 	c := Choice{Backend: b.Name, Model: model, Circuit: circuit.Name()}
-	asked := []*fusebox.Circuit{circuit}
-	if b.KeyName != "" {
-		account, err := b.box.Circuit("credential/" + b.KeyName)
-		if err != nil {
-			return Choice{}, err
-		}
-		asked = []*fusebox.Circuit{account, circuit}
+	if c.Denial, err = b.awaits(circuit, now); err != nil {
+		return Choice{}, err
 	}
-	for _, one := range asked {
-		state := one.State()
-		d := state.Decide(now)
-		c.Probe = c.Probe || d.Probe
-		if d.Go || d.Probe {
+	account, err := b.account()
+	if err != nil {
+		return Choice{}, err
+	}
+	for _, one := range []*fusebox.Circuit{account, circuit} {
+		if one == nil || c.Denial != nil {
 			continue
 		}
-		info := fusebox.DenialInfo{Circuit: one.Name(), Reason: d.Reason, Failures: state.CountAt(now), LastError: state.LastError}
-		if d.RetryAfter > 0 {
-			info.Until = now.Add(d.RetryAfter)
+		state := one.State()
+		d := state.Decide(now)
+		if c.Probe = c.Probe || d.Probe; !d.Go && !d.Probe {
+			c.Denial = denial(one, &state, now)
 		}
-		c.Probe, c.Denial = false, fusebox.NewDenial(info)
-		c.Why = (&trial{backend: b, circuit: circuit, denial: c.Denial}).words()
+	}
+	if c.Denial != nil {
+		c.Probe, c.Why = false, (&trial{backend: b, circuit: circuit, denial: c.Denial}).words()
 		return c, nil
 	}
 	c.Usable, c.Why = true, usableWords(circuit.Status().Health, c.Probe)

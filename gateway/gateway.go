@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -23,6 +25,7 @@ type Gateway struct {
 	log      *slog.Logger
 	observer Observer
 	calls    sync.Pool // of *call
+	owner    string    // of its shares
 }
 
 // route is a Route at work, as far as its backends speak one dialect.
@@ -39,7 +42,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{box: cfg.Box, access: newAccess(cfg.Token, cfg.Listen), retry: cfg.Retry, maxBody: cfg.MaxBody, pulse: cfg.KeepAlive,
-		log: cfg.Logger, observer: cfg.Observer, routes: map[Dialect][]route{}}
+		log: cfg.Logger, observer: cfg.Observer, routes: map[Dialect][]route{}, owner: rand.Text()}
 	if g.retry == (fusebox.Retry{}) {
 		g.retry = fusebox.DefaultRetry()
 	}
@@ -81,6 +84,7 @@ func New(cfg Config) (*Gateway, error) {
 // routes that are as they were go on sharing out requests by weight. Call it
 // before this gateway serves; the other one may still.
 func (g *Gateway) TakeOver(other *Gateway) {
+	g.owner = other.owner
 	for _, b := range g.backends {
 		if i := slices.IndexFunc(other.backends, func(o *backend) bool { return o.Name == b.Name }); i >= 0 {
 			b.takeOver(other.backends[i])
@@ -91,6 +95,19 @@ func (g *Gateway) TakeOver(other *Gateway) {
 			routes[i].takeOver(&other.routes[d][i])
 		}
 	}
+}
+
+// Run does what goes on beside the requests until ctx ends: it checks the
+// backends that have an [ActiveCheck]. Processes whose stores are one, and give
+// shares, check each backend once among them; nil = this process is alone.
+func (g *Gateway) Run(ctx context.Context, store fusebox.Sharer) {
+	var all sync.WaitGroup
+	for _, b := range g.backends {
+		if b.Check.Every > 0 {
+			all.Go(func() { b.checker().keep(ctx, g, store) })
+		}
+	}
+	all.Wait()
 }
 
 // Close closes the connections to backends that are not in use.

@@ -27,7 +27,8 @@ type backendDiagnosis struct {
 }
 
 // diagnoseBackend tells a backend's health: down when every circuit with
-// evidence is, unknown when none has any.
+// evidence is, or when its active checks cannot reach it; unknown when none has
+// any and nothing was checked.
 func diagnoseBackend(b config.Backend, circuits []circuitDiagnosis) backendDiagnosis {
 	d := backendDiagnosis{Backend: b.Name, URL: b.URL, Dialect: string(b.Dialect), Circuits: []string{}, Condition: conditionUnknown}
 	count := map[string]int{}
@@ -44,11 +45,7 @@ func diagnoseBackend(b config.Backend, circuits []circuitDiagnosis) backendDiagn
 		}
 		if c.CheckedAt.After(newest) {
 			newest = c.CheckedAt
-			d.CheckedAt = &c.CheckedAt
-			if c.Latency > 0 {
-				ms := float64(c.Latency.Microseconds()) / 1000
-				d.Latency = &ms
-			}
+			d.checked(c)
 		}
 		if d.LastError == "" || c.Failures > d.Failures {
 			d.Failures, d.LastError = max(d.Failures, c.Failures), c.LastError
@@ -58,6 +55,16 @@ func diagnoseBackend(b config.Backend, circuits []circuitDiagnosis) backendDiagn
 		}
 	}
 	d.Condition = together(count)
+	if c := find(circuits, checkCircuit(b.Name)); c != nil && c.Condition != conditionUnknown {
+		d.Circuits = append(d.Circuits, c.Circuit)
+		if d.Condition == conditionUnknown || c.Condition == conditionDown || c.Condition == conditionHeld { // what cannot be reached serves no model
+			d.Condition, d.Failures, d.LastError = c.Condition, c.Failures, c.LastError
+			d.checked(c)
+			if !c.Since.IsZero() {
+				d.Since = &c.Since
+			}
+		}
+	}
 	if c := find(circuits, credentialCircuit(b.Key)); c != nil && (c.Condition == conditionDown || c.Condition == conditionThrottled) {
 		d.Condition, d.LastError, d.Failures = c.Condition, c.LastError, c.Failures // no model is to be had without it
 		if c.Condition == conditionDown && c.LastClass == fusebox.ClassAuth {
@@ -65,6 +72,15 @@ func diagnoseBackend(b config.Backend, circuits []circuitDiagnosis) backendDiagn
 		}
 	}
 	return d
+}
+
+// checked says when the backend was heard of last, and how fast it answers.
+func (d *backendDiagnosis) checked(c *circuitDiagnosis) {
+	d.CheckedAt = &c.CheckedAt
+	if c.Latency > 0 {
+		ms := float64(c.Latency.Microseconds()) / 1000
+		d.Latency = &ms
+	}
 }
 
 // renewKey says what to do about a key that is refused.
@@ -116,6 +132,9 @@ func together(count map[string]int) string {
 	}
 	return conditionUnknown
 }
+
+// checkCircuit is the circuit of what a backend's active checks show.
+func checkCircuit(backend string) string { return "check/" + backend }
 
 // circuitPrefix is where the circuits of a backend's models begin.
 func circuitPrefix(backend string) string { return "model/" + backend + "/" }

@@ -149,6 +149,9 @@ func servedCircuits(c *config.Config) []string {
 		for _, model := range b.Models {
 			add(circuitPrefix(b.Name) + model)
 		}
+		if b.Check.Every > 0 {
+			add(checkCircuit(b.Name))
+		}
 		if !b.Key.IsZero() {
 			add(credentialCircuit(b.Key))
 		}

@@ -104,7 +104,9 @@ func (s *server) takeUp(path string) error {
 		made.Close()
 		return err
 	}
+	s.stopRun()
 	made.TakeOver(s.gateway.Load())
 	s.gateway.Swap(made).Close()
+	s.run(made)
 	return nil
 }

@@ -89,6 +89,7 @@ type server struct {
 	box       *fusebox.Box
 	gateway   current
 	observer  gateway.Observer
+	stopRun   func()      // of the gateway
 	read      fileVersion // of the configuration file
 	admin     *admin.Handler
 	front     listening
@@ -123,7 +124,7 @@ func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
 		return nil, err
 	}
 	read, _ := versionOf(c.File) // a file that is gone by now is taken up when it is back
-	s := &server{a: a, config: c, read: read, asked: f.demo, failed: make(chan error, 2), stopCalls: func() {}}
+	s := &server{a: a, config: c, read: read, asked: f.demo, failed: make(chan error, 2), stopCalls: func() {}, stopRun: func() {}}
 	s.requests, s.cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.stop(0))
@@ -167,10 +168,26 @@ func (s *server) open(ctx context.Context) (err error) {
 	if s.back, err = s.listen(c.Admin.Listen, s.admin, "--admin"); err != nil {
 		return err
 	}
+	s.run(made)
 	if s.demo != nil {
 		s.callDemo(ctx)
 	}
 	return nil
+}
+
+// run has the gateway do what goes on beside its requests, until stopRun.
+func (s *server) run(g *gateway.Gateway) {
+	ctx, cancel := context.WithCancel(context.Background())
+	store, _ := s.store.(fusebox.Sharer)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.Run(ctx, store)
+	}()
+	s.stopRun = func() {
+		cancel()
+		<-ended
+	}
 }
 
 // upConfig is the configuration with the flags of up on top, fit to serve.
@@ -274,6 +291,7 @@ func (s *server) stop(drain time.Duration) error {
 		}
 	}
 	s.cut(nil)
+	s.stopRun()
 	if g := s.gateway.Load(); g != nil {
 		g.Close()
 	}

@@ -68,5 +68,6 @@ func gatewayBackend(b config.Backend, read secretReader) (gateway.Backend, error
 		Name: b.Name, URL: b.URL, Dialect: gateway.Dialect(b.Dialect), Models: b.Models,
 		Key: key, KeyName: credentialName(b.Key), ClientKey: b.ClientKey,
 		Timeouts: gateway.Timeouts(b.Timeouts), Limit: gateway.Limit(b.Limit),
+		Check: gateway.ActiveCheck(b.Check),
 	}, nil
 }

@@ -1,0 +1,245 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// ActiveCheck has a backend asked something free now and then, whatever its
+// traffic. The answers are the evidence of a circuit of their own,
+// check/BACKEND: that the backend can be reached says nothing of whether its
+// models work, and erases none of their failures. While it is open, because the
+// backend cannot be reached, the backend is passed over. See [Gateway.Run].
+type ActiveCheck struct {
+	Every   time.Duration // 0 = the backend is not checked
+	Path    string        // that a GET is sent to, after the backend's URL, as "/models"; "" = that
+	Timeout time.Duration // 0 = 5 s
+
+	// Probe has a check, in place of a call, decide whether the circuit of a
+	// model or of the backend's credential closes.
+	Probe bool
+}
+
+// Built in for what an ActiveCheck leaves out.
+const (
+	defaultCheckPath    = "/models"
+	defaultCheckTimeout = 5 * time.Second
+)
+
+func (a ActiveCheck) orDefault() ActiveCheck {
+	if a.Path == "" {
+		a.Path = defaultCheckPath
+	}
+	if a.Timeout == 0 {
+		a.Timeout = defaultCheckTimeout
+	}
+	return a
+}
+
+// missed is how long after the last check one is expected no more: the process
+// that checks is gone. By then another has taken over, or nobody checks.
+func (a ActiveCheck) missed() time.Duration { return 3*(a.Every+a.Timeout) + 10*time.Second }
+
+// look is how often a process looks at what others' checks showed.
+const look = time.Second
+
+// checker checks one backend.
+type checker struct {
+	ActiveCheck
+	backend *backend
+	last    time.Time // when a check was last due
+	used    time.Time // the check that last served as a probe
+}
+
+func (b *backend) checker() *checker { return &checker{ActiveCheck: b.Check, backend: b} }
+
+// keep checks until ctx ends. Of the processes that share a store one does: who
+// holds the only share of the check. The others see what it showed.
+func (c *checker) keep(ctx context.Context, g *Gateway, store fusebox.Sharer) {
+	claim := fusebox.Claim{Owner: g.owner, Limit: 1, Need: 0, Want: 1, For: c.missed() - c.Every}
+	tick := time.NewTicker(min(c.Every, look))
+	defer tick.Stop()
+	for {
+		if now := time.Now(); now.Sub(c.last) >= c.Every {
+			c.last = now
+			if alone(ctx, store, c.backend.checkCircuit(), claim) {
+				c.check(ctx, g)
+			}
+		}
+		if c.Probe {
+			c.probe(ctx, time.Now())
+		}
+		select {
+		case <-ctx.Done():
+			if claim.Want = 0; store != nil {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
+				defer cancel()
+				store.Share(ctx, c.backend.checkCircuit(), claim) // else it lapses
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// alone reports whether this process is the one that is to do something. Where
+// there is no store, or it is out of reach, everyone is.
+func alone(ctx context.Context, store fusebox.Sharer, name string, claim fusebox.Claim) bool {
+	if store == nil {
+		return true
+	}
+	share, err := store.Share(ctx, name, claim)
+	return err != nil || share.Held > 0
+}
+
+// check asks the backend once, if its circuits let it.
+func (c *checker) check(ctx context.Context, g *Gateway) {
+	b := c.backend
+	checks, err := b.box.Circuit(b.checkCircuit())
+	if err != nil {
+		g.log.Error("no circuit", "backend", b.Name, "error", err)
+		return
+	}
+	if !c.may(checks, true) {
+		return
+	}
+	if account, err := b.account(); err != nil || account != nil && !c.may(account, c.Probe) {
+		return
+	}
+	p, err := b.permits(ctx, checks, checks.Allow)
+	if err != nil {
+		return
+	}
+	v := c.ask(ctx, g)
+	p.settle(v)
+	checks.State() // takes a success in now, with this time
+	if r := v.result; r.Outcome != fusebox.Success && r.Outcome != fusebox.Canceled {
+		g.log.Info("check", "backend", b.Name, "circuit", checks.Name(), "outcome", r.Outcome.String(), "class", string(r.Class), "error", fusebox.ErrorText(r.Err))
+	}
+}
+
+// may reports whether a circuit lets a check through.
+func (c *checker) may(circuit *fusebox.Circuit, probe bool) bool {
+	state := circuit.State()
+	d := state.Decide(time.Now())
+	return d.Go || d.Probe && probe
+}
+
+// ask makes the call. Any answer that is no failure says that the backend can
+// be reached.
+func (c *checker) ask(ctx context.Context, g *Gateway) verdict {
+	limited, cancel := context.WithTimeoutCause(ctx, c.Timeout, &limitError{theWhole, c.Timeout})
+	defer cancel()
+	r, err := http.NewRequestWithContext(limited, http.MethodGet, prefix+defaultCheckPath, nil)
+	if err != nil {
+		return failure(fusebox.ClassServer, 0, err)
+	}
+	if c.backend.Dialect == Anthropic {
+		r.Header.Set("Anthropic-Version", "2023-06-01")
+	}
+	a := attempt{call: &call{g: g, r: r, endpoint: endpoint{dialect: c.backend.Dialect, path: c.Path}}, backend: c.backend, ctx: limited}
+	response, err := c.backend.transport.RoundTrip(a.request())
+	if err != nil {
+		return judgeError(limited, ctx, err, false)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	if err != nil {
+		return judgeError(limited, ctx, err, true)
+	}
+	if response.StatusCode/100 == 2 {
+		return verdict{}
+	}
+	a.judge(response.StatusCode, response.Header, body)
+	if v := &a.verdict; v.result.Class == fusebox.ClassAuth && c.backend.KeyName == "" {
+		v.result = fusebox.Result{Outcome: fusebox.Rejected, Err: v.result.Err} // it wants a key that it has not been given
+	}
+	return a.verdict
+}
+
+// probe has the newest check that was answered decide for the models' circuits
+// whose cooldown was over by then.
+func (c *checker) probe(ctx context.Context, now time.Time) {
+	b := c.backend
+	checks, err := b.box.Circuit(b.checkCircuit())
+	if err != nil {
+		return
+	}
+	shown := checks.State()
+	if shown.Phase != fusebox.Closed || shown.Streak > 0 || !shown.Checked.After(c.used) {
+		return
+	}
+	c.used = shown.Checked
+	for _, name := range b.circuitNames() {
+		circuit, err := b.box.Circuit(name)
+		if err != nil {
+			continue
+		}
+		state := circuit.State()
+		if !state.Decide(now).Probe || !shown.Checked.After(state.Until) || !shown.Checked.After(state.Since) {
+			continue
+		}
+		if p, err := circuit.Allow(ctx); err == nil && p.Probe() {
+			p.Done(fusebox.Result{Outcome: fusebox.Success})
+		}
+	}
+}
+
+// checkCircuit is the name of the circuit of a backend's checks.
+func (b *backend) checkCircuit() string { return "check/" + b.Name }
+
+// awaits returns why a call is to wait for what the checks show, or nil: the
+// backend cannot be reached, or the next check is to decide in place of the
+// call. Where no check was made for a while, nothing waits for one.
+func (b *backend) awaits(circuit *fusebox.Circuit, now time.Time) (*fusebox.Denial, error) {
+	if b.Check.Every == 0 {
+		return nil, nil
+	}
+	checks, err := b.box.Circuit(b.checkCircuit())
+	if err != nil {
+		return nil, err
+	}
+	shown := checks.State()
+	d := shown.Decide(now)
+	silent := now.Sub(shown.Checked) > b.Check.missed()
+	down := d.Reason == fusebox.ReasonHeld || !d.Go && d.Reason != fusebox.ReasonThrottled && !silent
+	if down && !checks.Observes() {
+		return denial(checks, &shown, now), nil
+	}
+	if b.Check.Probe && !silent && !circuit.Observes() {
+		if state := circuit.State(); state.Decide(now).Probe {
+			return fusebox.NewDenial(fusebox.DenialInfo{Circuit: circuit.Name(), Reason: fusebox.ReasonProbing, Failures: state.CountAt(now),
+				Until: shown.Checked.Add(b.Check.Every), LastError: state.LastError}), nil
+		}
+	}
+	return nil, nil
+}
+
+// countWait counts the refusal with the circuit of the checks, if it is its.
+func (b *backend) countWait(ctx context.Context, d *fusebox.Denial) {
+	if d.Circuit() != b.checkCircuit() || d.Reason() == fusebox.ReasonProbing {
+		return
+	}
+	if checks, err := b.box.Circuit(d.Circuit()); err == nil {
+		if p, err := checks.Allow(ctx); err == nil { // its time has just come: that is a check's
+			p.Done(fusebox.Result{Outcome: fusebox.Canceled})
+		}
+	}
+}
+
+// denial words what a circuit that lets no ordinary call through says.
+func denial(circuit *fusebox.Circuit, state *fusebox.State, now time.Time) *fusebox.Denial {
+	d := state.Decide(now)
+	info := fusebox.DenialInfo{Circuit: circuit.Name(), Reason: d.Reason, Failures: state.CountAt(now), LastError: state.LastError}
+	if d.Probe {
+		info.Reason = fusebox.ReasonProbing
+	}
+	if d.RetryAfter > 0 {
+		info.Until = now.Add(d.RetryAfter)
+	}
+	return fusebox.NewDenial(info)
+}
