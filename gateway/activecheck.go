@@ -51,7 +51,6 @@ const look = time.Second
 type checker struct {
 	ActiveCheck
 	backend *backend
-	last    time.Time // when a check was last due
 	used    time.Time // the check that last served as a probe
 }
 
@@ -60,66 +59,50 @@ func (b *backend) checker() *checker { return &checker{ActiveCheck: b.Check, bac
 // keep checks until ctx ends. Of the processes that share a store one does: who
 // holds the only share of the check. The others see what it showed.
 func (c *checker) keep(ctx context.Context, g *Gateway, store fusebox.Sharer) {
-	claim := fusebox.Claim{Owner: g.owner, Limit: 1, Need: 0, Want: 1, For: c.missed() - c.Every}
+	duty := duty{store: store, name: c.backend.checkCircuit(), owner: g.owner, every: c.Every, missed: c.missed()}
 	tick := time.NewTicker(min(c.Every, look))
 	defer tick.Stop()
 	for {
-		if now := time.Now(); now.Sub(c.last) >= c.Every {
-			c.last = now
-			if alone(ctx, store, c.backend.checkCircuit(), claim) {
-				c.check(ctx, g)
-			}
+		if now := time.Now(); !now.Before(duty.next) && duty.take(ctx, now) && !c.check(ctx, g) {
+			duty.pass(ctx)
 		}
 		if c.Probe {
 			c.probe(ctx, time.Now())
 		}
 		select {
 		case <-ctx.Done():
-			if claim.Want = 0; store != nil {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
-				defer cancel()
-				store.Share(ctx, c.backend.checkCircuit(), claim) // else it lapses
-			}
+			duty.end(ctx)
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-// alone reports whether this process is the one that is to do something. Where
-// there is no store, or it is out of reach, everyone is.
-func alone(ctx context.Context, store fusebox.Sharer, name string, claim fusebox.Claim) bool {
-	if store == nil {
-		return true
-	}
-	share, err := store.Share(ctx, name, claim)
-	return err != nil || share.Held > 0
-}
-
-// check asks the backend once, if its circuits let it.
-func (c *checker) check(ctx context.Context, g *Gateway) {
+// check asks the backend once, if its circuits let it, and reports whether
+// nothing failed.
+func (c *checker) check(ctx context.Context, g *Gateway) (well bool) {
 	b := c.backend
 	checks, err := b.box.Circuit(b.checkCircuit())
 	if err != nil {
 		g.log.Error("no circuit", "backend", b.Name, "error", err)
-		return
+		return true
 	}
-	if !c.may(checks, true) {
-		return
-	}
-	if account, err := b.account(); err != nil || account != nil && !c.may(account, c.Probe) {
-		return
+	account, err := b.account()
+	if err != nil || !c.may(checks, true) || account != nil && !c.may(account, c.Probe) {
+		return true
 	}
 	p, err := b.permits(ctx, checks, checks.Allow)
 	if err != nil {
-		return
+		return true
 	}
 	v := c.ask(ctx, g)
 	p.settle(v)
 	checks.State() // takes a success in now, with this time
-	if r := v.result; r.Outcome != fusebox.Success && r.Outcome != fusebox.Canceled {
+	r := &v.result
+	if r.Outcome != fusebox.Success {
 		g.log.Info("check", "backend", b.Name, "circuit", checks.Name(), "outcome", r.Outcome.String(), "class", string(r.Class), "error", fusebox.ErrorText(r.Err))
 	}
+	return r.Outcome != fusebox.Failure
 }
 
 // may reports whether a circuit lets a check through.

@@ -246,41 +246,85 @@ func TestACallWaitsForTheCheckThatProbes(t *testing.T) {
 	}
 }
 
+// worker is a process of a fleet on a store, whose checks bear its name.
+func worker(t *testing.T, name string, store sharingStore, u *upstream, policy fusebox.Policy) (f *front, stop func()) {
+	t.Helper()
+	b := u.checked(false)
+	b.Key, b.KeyName = func() string { return name }, "A_KEY"
+	f = newFrontOn(t, fusebox.Config{Store: store, Report: pace, Worker: name, Policy: func(string) fusebox.Policy { return policy }},
+		gateway.Config{Backends: []gateway.Backend{b}})
+	return f, run(t, f.gateway, store)
+}
+
+type sharingStore interface {
+	fusebox.Store
+	fusebox.Sharer
+}
+
+// checksBy counts the checks that the upstream was sent by a worker.
+func (u *upstream) checksBy(worker string) (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.calls {
+		if c.body == "" && c.header.Get("Authorization") == "Bearer "+worker {
+			n++
+		}
+	}
+	return n
+}
+
 // Processes that share a store check each backend once among them, and what one
 // sees all know; when that one ends another goes on.
 func TestOneOfAFleetChecks(t *testing.T) {
 	dir := t.TempDir()
-	a := newUpstream(t, "a", chats("from a"))
-	worker := func(key string) (*front, func()) {
+	open := func() sharingStore {
 		store, err := filestore.Open(filestore.Config{Dir: dir, Poll: 10 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { store.Close() })
-		b := a.checked(false)
-		b.Key, b.KeyName = func() string { return key }, "A_KEY"
-		f := newFrontOn(t, fusebox.Config{Store: store, Report: pace}, gateway.Config{Backends: []gateway.Backend{b}})
-		return f, run(t, f.gateway, store)
+		return store
 	}
-	keys := func() map[string]int {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		count := map[string]int{}
-		for _, c := range a.calls {
-			count[c.header.Get("Authorization")]++
-		}
-		return count
-	}
-	_, stop := worker("first")
-	eventually(t, "a check by the first", func() bool { return keys()["Bearer first"] > 0 })
-	second, _ := worker("second")
+	a := newUpstream(t, "a", chats("from a"))
+	_, stop := worker(t, "first", open(), a, fusebox.Policy{})
+	eventually(t, "a check by the first", func() bool { return a.checksBy("first") > 0 })
+	second, _ := worker(t, "second", open(), a, fusebox.Policy{})
 	for range 5 {
 		a.moreChecks(t)
 	}
-	if got := keys(); got["Bearer second"] != 0 {
-		t.Errorf("checks by key: %v", got)
+	if n := a.checksBy("second"); n != 0 {
+		t.Errorf("the second checked %d times", n)
 	}
 	eventually(t, "the second to know what the first saw", func() bool { return second.status(t, "check/a").Health == fusebox.Up })
 	stop()
-	eventually(t, "the second to go on", func() bool { return keys()["Bearer second"] > 1 })
+	eventually(t, "the second to go on", func() bool { return a.checksBy("second") > 1 })
+}
+
+// A host from which a backend cannot be reached does not condemn it for all: the
+// next check is another's.
+func TestAFailedCheckIsMadeAgainByAnother(t *testing.T) {
+	byWorker := func(good string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "Bearer "+good {
+				w.WriteHeader(204)
+			} else {
+				w.WriteHeader(503)
+			}
+		}
+	}
+	policy := fusebox.DefaultPolicy("check")
+	policy.Cooldown, policy.Quorum = fusebox.Cooldown{After: pace}, 2
+	a, store := newUpstream(t, "a", byWorker("second")), fusebox.NewMemory()
+	first, _ := worker(t, "first", store, a, policy)
+	second, _ := worker(t, "second", store, a, policy)
+	eventually(t, "the second to check", func() bool { return a.checksBy("second") > 3 })
+	if s := second.status(t, "check/a"); s.Health != fusebox.Up {
+		t.Errorf("reached by the second, and yet %+v", s)
+	}
+	a.does(byWorker("nobody"))
+	eventually(t, "both to see that it is down", func() bool {
+		return first.status(t, "check/a").Health == fusebox.Down && second.status(t, "check/a").Health == fusebox.Down
+	})
+	a.does(byWorker("first"))
+	eventually(t, "the first to be the one that reaches it", func() bool { return first.status(t, "check/a").Health == fusebox.Up })
 }

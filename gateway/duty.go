@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// duty is a process's turn to check a backend, among those that share a store.
+type duty struct {
+	store         fusebox.Sharer // nil = there are no others
+	name, owner   string
+	every, missed time.Duration
+	next          time.Time // when it is due
+	others        bool      // wait for it
+}
+
+// take reports whether it is this process's turn. Where the store is out of
+// reach it is everyone's.
+func (d *duty) take(ctx context.Context, now time.Time) bool {
+	d.next = now.Add(d.every)
+	if d.store == nil {
+		return true
+	}
+	share, err := d.store.Share(ctx, d.name, d.claim(1, d.missed-d.every))
+	d.others = share.Owners > 1
+	return err != nil || share.Held > 0
+}
+
+// pass has another process check next: what failed here may be this host's
+// fault.
+func (d *duty) pass(ctx context.Context) {
+	if !d.others {
+		return
+	}
+	if _, err := d.store.Share(ctx, d.name, d.claim(1, d.every)); err == nil {
+		d.next = d.next.Add(d.every)
+	}
+}
+
+// end gives the turn up; where that does not arrive it lapses.
+func (d *duty) end(ctx context.Context) {
+	if d.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
+	defer cancel()
+	d.store.Share(ctx, d.name, d.claim(0, d.every))
+}
+
+func (d *duty) claim(want int, length time.Duration) fusebox.Claim {
+	return fusebox.Claim{Owner: d.owner, Limit: 1, Want: want, For: length}
+}
