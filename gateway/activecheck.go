@@ -96,7 +96,7 @@ func (c *checker) check(ctx context.Context, g *Gateway) (well bool) {
 		return true
 	}
 	v := c.ask(ctx, g)
-	p.settle(v)
+	p.settle(&v)
 	checks.State() // takes a success in now, with this time
 	r := &v.result
 	if r.Outcome != fusebox.Success {
