@@ -5,7 +5,8 @@ ARGS       ?=
 FUZZTIME   ?= 10s
 TIMEOUT    ?= 10m
 PLATFORMS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-STATICCHECK := $(GO) tool -modfile=tools/go.mod staticcheck
+STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+NESTED     := bench examples/queue
 
 .DEFAULT_GOAL := help
 
@@ -24,7 +25,7 @@ build: ## build bin/fusebox, with its version from git
 .PHONY: test
 test: test-deps lint cross ## install what the tests need, then check everything
 	$(GO) test -race -timeout $(TIMEOUT) ./...
-	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
+	@for module in $(NESTED); do (cd $$module && $(GO) test -timeout $(TIMEOUT) ./...) || exit 1; done
 
 .PHONY: test-deps
 test-deps: ## install what the tests need beyond Go, where that is possible
@@ -37,7 +38,10 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
 	$(GO) mod tidy -diff
-	cd bench && $(GO) vet ./... && $(GO) tool -modfile=../tools/go.mod staticcheck ./... && $(GO) mod tidy -diff
+	@for module in $(NESTED); do \
+		echo "lint $$module"; \
+		(cd $$module && $(GO) vet ./... && $(STATICCHECK) ./... && $(GO) mod tidy -diff) || exit 1; \
+	done
 
 .PHONY: cross
 cross: ## compile for every platform that is released

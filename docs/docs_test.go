@@ -34,7 +34,7 @@ import (
 )
 
 // documents are the files that are looked at, from the root of the module.
-var documents = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md"}
+var documents = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "examples/*/README.md"}
 
 // limit bounds what one document may take.
 const limit = 2 * time.Minute
