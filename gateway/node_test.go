@@ -6,82 +6,118 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/fusebox-go/fusebox/gateway"
 )
 
-// nodeClient starts the official openai package as a client of the gateway.
-func nodeClient(t *testing.T, f *front) asker {
-	t.Helper()
+// node is a process that asks models through the official packages for Node,
+// for all tests that want it; it ends with them, as its input does.
+type node struct {
+	mu      sync.Mutex
+	in      io.Writer
+	last    int
+	waiting map[int]chan nodeAnswer
+	ended   chan struct{} // closed when it has
+}
+
+type nodeAnswer struct {
+	ID          int
+	Text, Error string
+}
+
+// startNode installs the packages by their lock file, if they are not there,
+// and starts the process, once.
+var startNode = sync.OnceValues(func() (*node, error) {
 	dir := filepath.Join("testdata", "node")
-	if _, err := os.Stat(filepath.Join(dir, "node_modules", "openai")); err != nil {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", "@anthropic-ai", "sdk")); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		install := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--loglevel=error")
 		install.Dir = dir
 		if out, err := install.CombinedOutput(); err != nil {
-			t.Fatalf("npm ci in %s: %v\n%s", dir, err, out)
+			return nil, fmt.Errorf("npm ci in %s: %w\n%s", dir, err, out)
 		}
 	}
-	node := exec.CommandContext(t.Context(), "node", "client.mjs", f.URL+"/v1")
-	node.Dir, node.Stderr = dir, os.Stderr
-	in, err := node.StdinPipe()
+	process := exec.Command("node", "client.mjs")
+	process.Dir, process.Stderr = dir, os.Stderr
+	in, err := process.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	out, err := node.StdoutPipe()
+	out, err := process.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
+	if err := process.Start(); err != nil {
+		return nil, err
 	}
-	lines := make(chan []byte)
+	n := &node{in: in, waiting: map[int]chan nodeAnswer{}, ended: make(chan struct{})}
 	go func() {
-		defer close(lines)
+		defer close(n.ended)
 		for s := bufio.NewScanner(out); s.Scan(); {
-			lines <- append([]byte(nil), s.Bytes()...)
+			n.take(s.Bytes())
 		}
+		process.Wait()
 	}()
-	t.Cleanup(func() {
-		in.Close()
-		for range lines { // until it has ended
-		}
-		node.Wait()
-	})
-	return func(ctx context.Context, stream bool) (string, error) {
-		how := "plain"
-		if stream {
-			how = "stream"
-		}
-		if _, err := fmt.Fprintln(in, how); err != nil {
-			return "", err
-		}
-		var answer struct{ Text, Error string }
-		select {
-		case line, ok := <-lines:
-			if !ok {
-				return "", errors.New("node has ended")
-			}
-			if err := json.Unmarshal(line, &answer); err != nil {
-				return "", err
-			}
-		case <-time.After(30 * time.Second):
-			return "", errors.New("node does not answer")
-		}
-		if answer.Error != "" {
-			return "", errors.New(answer.Error)
-		}
-		return answer.Text, nil
+	return n, nil
+})
+
+// take hands an answer to who waits for it.
+func (n *node) take(line []byte) {
+	var a nodeAnswer
+	if err := json.Unmarshal(line, &a); err != nil {
+		a.Error = err.Error()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if waits := n.waiting[a.ID]; waits != nil {
+		waits <- a
+		delete(n.waiting, a.ID)
 	}
 }
 
-func TestOpenAINodeSDK(t *testing.T) {
-	f, a, b := sdkPair(t, chats("from a"), chats("from b"), gateway.OpenAI)
-	firstBackendStory(t, a, b, f, chats("from a"), chatStream("from", "reset"), nodeClient(t, f))
+// ask sends a question, whose answer comes on the channel.
+func (n *node) ask(api, url string, stream bool) (<-chan nodeAnswer, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.last++
+	question, err := json.Marshal(map[string]any{"id": n.last, "api": api, "url": url, "stream": stream})
+	if err != nil {
+		return nil, err
+	}
+	waits := make(chan nodeAnswer, 1)
+	n.waiting[n.last] = waits
+	_, err = n.in.Write(append(question, '\n'))
+	return waits, err
+}
+
+// nodeClient asks through the official package for an API at a URL.
+func nodeClient(t *testing.T, api, url string) asker {
+	t.Helper()
+	n, err := startNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(ctx context.Context, stream bool) (string, error) {
+		waits, err := n.ask(api, url, stream)
+		if err != nil {
+			return "", err
+		}
+		select {
+		case a := <-waits:
+			if a.Error != "" {
+				return "", errors.New(a.Error)
+			}
+			return a.Text, nil
+		case <-n.ended:
+			return "", errors.New("node has ended")
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
 }
