@@ -17,6 +17,7 @@ const (
 	plotHeight  = 150
 	titleHeight = 26
 	labelHeight = 18
+	plotGap     = 8
 	scaleHeight = 30
 	fullRow     = 2 // panels in a row
 )
@@ -71,7 +72,7 @@ func drawGrowth(out io.Writer, all []*grown) {
 			heights = append(heights, 0)
 		}
 		row := &heights[len(heights)-1]
-		*row = max(*row, titleHeight+labelHeight*len(g.columns)+plotHeight+scaleHeight)
+		*row = max(*row, titleHeight+labelHeight*len(g.columns)+plotGap+plotHeight+scaleHeight)
 	}
 	for _, h := range heights {
 		height += h + panelGap
@@ -102,7 +103,7 @@ type panel struct {
 }
 
 func newPanel(g *grown) *panel {
-	p := &panel{grown: g, top: float64(titleHeight + labelHeight*len(g.columns)), low: -1, high: 1}
+	p := &panel{grown: g, top: float64(titleHeight + labelHeight*len(g.columns) + plotGap), low: -1, high: 1}
 	p.first, p.last = math.Log10(float64(g.lines[0].size)), math.Log10(float64(g.lines[len(g.lines)-1].size))
 	for column := range g.columns {
 		for _, l := range g.lines {

@@ -68,7 +68,7 @@ func TestPicture(t *testing.T) {
 	}
 	// Flat is flat, and what grows by 1000 over three powers of ten goes up by
 	// as many of the scale's.
-	for _, want := range []string{`points="52.0,99.5 390.0,99.5 "`, `points="52.0,156.5 164.7,119.0 390.0,44.0 "`} {
+	for _, want := range []string{`points="52.0,107.5 390.0,107.5 "`, `points="52.0,164.5 164.7,127.0 390.0,52.0 "`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no curve %s in\n%s", want, text)
 		}
