@@ -480,7 +480,7 @@ func (s *State) move(to Phase, t time.Time, cause string) {
 // clear forgets every mark, the hosts' own ones too.
 func (s *State) clear() {
 	s.Votes, s.Worked, s.Streak = 0, 0, 0
-	s.Marks, s.Windows = nil, nil
+	s.Marks, s.times, s.Windows = nil, nil, nil
 	s.Failures = 0
 	s.forgive()
 }

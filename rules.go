@@ -49,6 +49,7 @@ func (s *State) mark(e *Event, t time.Time) bool {
 	s.fill(e, 1, true)
 	if s.Policy.marksNeeded() > 0 {
 		s.Marks = append(s.Marks, Mark{At: e.At, Vote: s.Votes, Call: call})
+		s.order()
 	}
 	return true
 }
@@ -155,7 +156,7 @@ func (s *State) prune(t time.Time) {
 		kept = append(kept, ahead...)
 		slices.SortFunc(kept, func(a, b Mark) int { return cmp.Compare(a.Vote, b.Vote) })
 	}
-	s.Marks = kept
+	s.Marks, s.times = kept, nil
 }
 
 // counts reports whether a rule that is judged for an event of time t counts m.
@@ -359,6 +360,9 @@ func (s *State) measure(rule *Trip, window int, t time.Time) (count int, met boo
 // last rule.of votes.
 func (s *State) marksWithin(rule *Trip, t time.Time) int {
 	count, oldest := 0, t.Add(-rule.within)
+	if rule.of == 0 && s.ordered() {
+		return s.timesWithin(oldest, t)
+	}
 	for i := len(s.Marks) - 1; i >= 0; i-- {
 		m := &s.Marks[i]
 		if rule.outvoted(m, s.Votes) {

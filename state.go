@@ -96,7 +96,8 @@ type State struct {
 	Policy  Policy `json:"policy,omitzero"`   // by which it was last folded
 	Through int64  `json:"through,omitempty"` // byte of the log up to which it was folded
 
-	ownOf string // of what [State.For] returns: the host whose own circuit it is
+	times []time.Time // of the marks, in their order, where there are many
+	ownOf string      // of what [State.For] returns: the host whose own circuit it is
 
 	// Now is the store's clock when this state was read, for turning Until
 	// into a time to wait. It is not recorded; zero = the reader's clock.
@@ -319,7 +320,7 @@ func (s *State) impossible() string {
 // clone returns a copy that shares nothing that Fold changes.
 func (s State) clone() State {
 	s.Leases = slices.Clone(s.Leases)
-	s.Marks = slices.Clone(s.Marks)
+	s.Marks, s.times = slices.Clone(s.Marks), slices.Clone(s.times)
 	s.Windows = slices.Clone(s.Windows)
 	for i := range s.Windows {
 		s.Windows[i].Buckets = slices.Clone(s.Windows[i].Buckets)

@@ -500,6 +500,7 @@ func (s *State) shift(by time.Duration) {
 		shiftTime(&s.Leases[i].At, by)
 		shiftTime(&s.Leases[i].Until, by)
 	}
+	s.times = nil
 	for i := range s.Marks {
 		shiftTime(&s.Marks[i].At, by)
 	}

@@ -15,6 +15,8 @@ var mutants = []mutant{
 	{"lease without deadline", "state.go", "return l.Until.IsZero() || t.Before(l.Until)", "return true", ".", "TestI4"},
 	{"window never expires", "rules.go", "if !m.At.Before(oldest) && !m.At.After(t) {", "if _ = oldest; !m.At.After(t) {", ".", "TestI10"},
 	{"future counts", "rules.go", "if !m.At.Before(oldest) && !m.At.After(t) {", "if !m.At.Before(oldest) {", ".", "TestI10"},
+	{"times of marks out of order", "order.go", "slices.Insert(s.times, firstAfter(s.times, at), at)", "append(s.times, at)", ".", "TestManyMarks"},
+	{"old votes are searched too", "rules.go", "rule.of == 0 && s.ordered()", "s.ordered()", ".", "TestManyMarks"},
 	{"one host is a quorum", "hosts.go", "return bad >= min(s.Policy.Quorum, live)", "return bad >= 1", ".", "TestI17"},
 	{"hosts that are gone count as live", "hosts.go", "if !h.liveAt(t, &s.Policy) {", "if false {", ".", "TestI17"},
 	{"a host's own circuit is not asked", "hosts.go", "if h == nil || h.Own == nil || h.Own.Phase == Closed {", "if true {", ".", "TestI17"},
