@@ -67,12 +67,15 @@ func (a *app) printStore(s *fusebox.StoreStatus) {
 	}
 	a.printf("store %s does not answer: %s\n", printable(s.Address), printable(s.Error))
 	a.printf("Meanwhile each worker goes on by itself, from what it knew last: what a policy counts, it counts in each of them.\n" +
-		"local_since in /v1/circuits of a worker's admin listener says since when.\n")
+		"fusebox status --from http://HOST:4041 asks a worker, by its admin listener, what it decides by and since when.\n")
 }
 
 // quickly is a short time with the precision that it deserves.
 func quickly(d time.Duration) string {
-	if d < 10*time.Millisecond {
+	switch {
+	case d < 100*time.Microsecond:
+		return d.Round(time.Microsecond).String()
+	case d < 10*time.Millisecond:
 		return d.Round(10 * time.Microsecond).String()
 	}
 	return roughly(d)
@@ -111,12 +114,12 @@ func presenceWords(w *fusebox.Worker, now time.Time) cell {
 	switch {
 	case w.ID == "":
 		return cell{"reports", plain}
+	case !w.LocalSince.IsZero() && w.LocalUntil.IsZero():
+		return cell{"local since " + clock(w.LocalSince), yellow}
 	case w.SilentAt(now):
 		return cell{"silent: it has ended, or lost the store", yellow}
 	case w.LocalSince.IsZero():
 		return cell{"there", green}
-	case w.LocalUntil.IsZero():
-		return cell{"local since " + clock(w.LocalSince), yellow}
 	}
 	return cell{fmt.Sprintf("there; was local for %s until %s", roughly(w.LocalUntil.Sub(w.LocalSince)), clock(w.LocalUntil)), green}
 }

@@ -154,7 +154,8 @@ func TestDoctorShowsTheFleet(t *testing.T) {
 		}
 	}
 	eventually(t, "a worker says since when it is local", func() bool {
-		return strings.Contains(ups[0].get("/v1/circuits"), `"local_since":"`)
+		r := p.must("status", "--from", ups[0].admin)
+		return strings.Contains(r.stdout, "local since ") && strings.Contains(r.stdout, "model/only/m") && strings.Contains(r.stdout, "does not answer")
 	})
 }
 

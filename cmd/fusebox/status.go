@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -11,60 +12,71 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	var from string
+	c := &cobra.Command{
 		Use:   "status [CIRCUIT…]",
 		Short: "Show where circuits and runs are",
 		Long: `Show where circuits and runs are: all that the store knows, or the named ones.
-Looking has no effects, and the exit code is 0 whatever is shown; doctor's is 1
-when something is down. Of a store that machines share it tells besides whether
-it answers, how fast, and which workers use it.`,
+Looking has no effects, and the exit code is 0 whatever is shown, but 1 if the
+store does not answer; doctor's is 1 when something is down. Of a store that
+machines share it tells besides how fast it answers, and which workers use it.
+
+With --from it asks a worker instead, through its admin listener: what that one
+decides by, and since when it is local where it has lost the store.`,
 		ValidArgsFunction: a.completeCircuits,
-		RunE: func(c *cobra.Command, args []string) error {
-			store, err := a.openStore(c.Context())
-			if err != nil {
-				return err
-			}
-			defer store.Close()
-			names, err := canonicalNames(args)
-			if err != nil {
-				return err
-			}
-			conf, err := a.config()
-			if err != nil {
-				return err
-			}
-			shared, err := a.sharesMachines(conf)
-			if err != nil {
-				return err
-			}
-			report, err := fusebox.ReadReport(c.Context(), store, names...)
-			if !report.Store.Answers {
-				err = exitWith(exitFailed) // what is printed tells why
-			}
-			if printErr := a.printReport(report, shared); err == nil {
-				err = printErr
-			}
-			return err
-		},
+		RunE:              func(c *cobra.Command, args []string) error { return a.status(c.Context(), from, args) },
 	}
+	c.Flags().StringVar(&from, "from", "", "the `URL` of a worker's admin listener, to be asked in place of the store")
+	return c
 }
 
-// printReport prints what the store knows, and of one that machines share what
-// it is and who uses it.
-func (a *app) printReport(report fusebox.Report, shared bool) error {
+func (a *app) status(ctx context.Context, from string, args []string) error {
+	names, err := canonicalNames(args)
+	if err != nil {
+		return err
+	}
+	c, err := a.config()
+	if err != nil {
+		return err
+	}
+	if from != "" {
+		report, err := askWorker(ctx, c, from, names)
+		if err != nil {
+			return err
+		}
+		return a.printReport(report, true)
+	}
+	shared, err := a.sharesMachines(c)
+	if err != nil {
+		return err
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	report, err := fusebox.ReadReport(ctx, store, names...)
+	if !report.Store.Answers {
+		err = exitWith(exitFailed) // what is printed tells why
+	}
+	if printErr := a.printReport(report, shared); err == nil {
+		err = printErr
+	}
+	return err
+}
+
+// printReport prints what a store or a worker knows; with fleet also who uses
+// the store.
+func (a *app) printReport(report fusebox.Report, fleet bool) error {
 	if a.json {
 		return a.printJSON(report)
 	}
-	if !report.Store.Answers {
-		a.printStore(report.Store)
-		return nil
-	}
-	now := clockOf(report.Store)
-	if len(report.Circuits) == 0 && len(report.Runs) == 0 {
-		a.printf("No circuit has any evidence yet.\n")
-	}
-	if len(report.Circuits) > 0 {
+	now, answers := clockOf(report.Store), report.Store == nil || report.Store.Answers
+	switch {
+	case len(report.Circuits) > 0:
 		a.printTable(circuitTable(report.Circuits, now))
+	case len(report.Runs) == 0 && answers:
+		a.printf("No circuit has any evidence yet.\n")
 	}
 	if len(report.Runs) > 0 {
 		if len(report.Circuits) > 0 {
@@ -72,17 +84,22 @@ func (a *app) printReport(report fusebox.Report, shared bool) error {
 		}
 		a.printTable(runTable(report.Runs, now))
 	}
-	if shared {
-		a.printf("\n")
-		a.printStore(report.Store)
-		a.printWorkers(report.Workers, now)
+	if answers && !fleet {
+		return nil
 	}
+	if len(report.Circuits) > 0 || answers {
+		a.printf("\n")
+	}
+	if report.Store != nil {
+		a.printStore(report.Store)
+	}
+	a.printWorkers(report.Workers, now)
 	return nil
 }
 
 // clockOf is the store's time when it answered, else this process's.
 func clockOf(s *fusebox.StoreStatus) time.Time {
-	if s.Clock.IsZero() {
+	if s == nil || s.Clock.IsZero() {
 		return time.Now()
 	}
 	return s.Clock
