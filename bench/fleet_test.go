@@ -40,6 +40,9 @@ func TestOutages(t *testing.T) {
 	if rows(printed.String(), "2 |") != len(all) || len(f.outcomes) != len(all) {
 		t.Errorf("want a line for each of %d ways", len(all))
 	}
+	if budgets := trialOf(t, f, "budgets"); rows(budgets, "a fleet's probes at once") != 1 {
+		t.Errorf("the probes are not judged:\n%s", budgets)
+	}
 	for _, o := range f.outcomes {
 		if o.sharing != early && o.reached < o.threshold {
 			t.Errorf("%s: %d calls reached the backend, and %d failures are needed", o.sharing, o.reached, o.threshold)
@@ -62,6 +65,9 @@ func TestContention(t *testing.T) {
 		if rows(printed.String(), begin) != len(crowdWays) {
 			t.Errorf("want a line for each way of %s", begin)
 		}
+	}
+	if budgets := trialOf(t, f, "budgets"); rows(budgets, "reports of a fleet, counted of made | ≥ 1 | 1.00 | yes") != 1 {
+		t.Errorf("the reports are not judged well:\n%s", budgets)
 	}
 	for _, m := range f.reports {
 		if m.counted != m.made || m.made == 0 {
