@@ -12,7 +12,8 @@
 // events in one round trip and tries the circuit's lock. Whoever gets it folds
 // everything that is pending, the others' events too, and commits the state;
 // the commit is refused unless the lock is still held. A holder that dies costs
-// the lock's time, [lockTime], and loses nothing.
+// the lock's time, a tenth of a second where the server is near, and loses
+// nothing.
 //
 // The keys of a circuit share one hash tag, so a cluster keeps them in one slot:
 //

@@ -44,6 +44,18 @@ func TestSlowServer(t *testing.T) {
 	t.Logf("recovered after %v, with a cooldown of %v", took, policy().Cooldown.After)
 }
 
+// Workers whose answers took longer than a lock lasted got nothing folded: the
+// lock was over before a commit came.
+func TestServerFarAway(t *testing.T) {
+	s := startServer(t)
+	p := startProxy(t, s.host())
+	fleet := newFleet(t, 2, p.url(), coolDown(time.Hour))
+	const far = 3 * lockTime / 2
+	p.slow(far)
+	fleet[0].fail(3)
+	t.Logf("the other heard after %v, where answers take %v", fleet[1].becomes(fusebox.Open), far)
+}
+
 // A server that is stopped and goes on later: workers go on locally, and what
 // they reported meanwhile counts once.
 func TestStoppedServer(t *testing.T) {

@@ -37,7 +37,7 @@ func (r *report) try(ctx context.Context) (done bool, err error) {
 // the batch is folded.
 func (r *report) append(ctx context.Context) (appended, error) {
 	s := r.store
-	args := append([]string{r.token, millis(lockTime), millis(r.seenFor), millis(s.keep), strconv.Itoa(maxPending),
+	args := append([]string{r.token, millis(s.lockFor()), millis(r.seenFor), millis(s.keep), strconv.Itoa(maxPending),
 		strconv.FormatInt(r.position, 10), r.given}, r.batch...)
 	answer, sent, received, err := s.link.run(ctx, appendScript,
 		[]string{r.keys.of("state"), r.keys.of("pending"), r.keys.of("lock"), r.keys.of("seen:" + r.from)}, args)
@@ -94,7 +94,7 @@ func (r *report) fold(ctx context.Context, a appended) (done bool, err error) {
 		if round == maxRounds {
 			goOn = "0"
 		}
-		args := append([]string{r.token, millis(lockTime), millis(s.keep), millis(stateTime), strconv.FormatInt(folded, 10),
+		args := append([]string{r.token, millis(s.lockFor()), millis(s.keep), millis(stateTime), strconv.FormatInt(folded, 10),
 			strconv.Itoa(n), string(state), channel, r.name, goOn, strconv.Itoa(maxEvidence)}, lines...)
 		answer, sent, received, err := s.link.run(ctx, commitScript,
 			[]string{r.keys.of("state"), r.keys.of("pending"), r.keys.of("lock"), r.keys.of("log")}, args)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -24,6 +25,8 @@ type link struct {
 	client  rueidis.Client
 	dialing *dialing
 	closed  bool
+
+	trip atomic.Int64 // nanoseconds in which the last script went there and its answer back
 }
 
 // dialing is an attempt to connect that several may wait for.
@@ -111,6 +114,9 @@ func (l *link) run(ctx context.Context, script *rueidis.Lua, keys, args []string
 	received = time.Now()
 	if readOnly(err) {
 		l.drop(client)
+	}
+	if err == nil {
+		l.trip.Store(int64(received.Sub(sent)))
 	}
 	return answer, sent, received, err
 }

@@ -24,9 +24,10 @@ const (
 
 const (
 	patience    = 2 * time.Second        // of one Apply
-	lockTime    = 100 * time.Millisecond // for folding once
-	maxPending  = 10_000                 // batches that wait to be folded, a circuit
-	maxEvidence = 10_000                 // records kept of a circuit, about
+	lockTime    = 100 * time.Millisecond // for folding once; longer where the server is far away
+	lockTimeMax = time.Second
+	maxPending  = 10_000 // batches that wait to be folded, a circuit
+	maxEvidence = 10_000 // records kept of a circuit, about
 )
 
 // Config says which server keeps the circuits. Only URL is needed.
@@ -116,6 +117,12 @@ func quorate(p fusebox.Policy) fusebox.Policy {
 		p.Quorum = quorum
 	}
 	return p
+}
+
+// lockFor is how long a lock lasts: for the answer that grants it, for the fold,
+// and for the commit.
+func (s *Store) lockFor() time.Duration {
+	return min(max(lockTime, 3*time.Duration(s.link.trip.Load())), lockTimeMax)
 }
 
 // Close implements fusebox.Store.

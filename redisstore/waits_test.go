@@ -106,5 +106,8 @@ func (w *waits) String() string {
 			kinds = append(kinds, fmt.Sprintf("%d %s after %v at most", n, kind.name, time.Duration(kind.wait.longest.Load())))
 		}
 	}
+	if kinds == nil {
+		return "no calls"
+	}
 	return strings.Join(kinds, ", ")
 }

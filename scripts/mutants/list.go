@@ -32,5 +32,6 @@ var mutants = []mutant{
 	{"commit whoever asks", "redisstore/scripts.go", "if redis.call('GET', KEYS[3]) ~= ARGV[1] then\n  return {}\nend\nlocal known = redis.call('HMGET', KEYS[1], 'in', 'epoch')\nif tonumber(known[1] or '0') - redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[5]) then", "local known = redis.call('HMGET', KEYS[1], 'in', 'epoch')\nif false then", "./redisstore", "TestHistories"},
 	{"answered before it is folded", "redisstore/fold.go", "return a.in-a.waiting >= r.position, nil", "return true, nil", "./redisstore", "TestHistories"},
 	{"late results are not marked", "redisstore/fold.go", "e.MarkLate(&r.state)", "_ = e", "./redisstore", "TestLateResultIsRecordedAsLate"},
+	{"lock too short for who is far away", "redisstore/store.go", "max(lockTime, 3*", "max(lockTime, 0*", "./redisstore", "TestServerFarAway"},
 	{"lock without end", "redisstore/scripts.go", "ARGV[1], 'NX', 'PX', ARGV[2])", "ARGV[1], 'NX')", "./redisstore", "TestReporterThatDies|TestHolderThatLostTheLock"},
 }
