@@ -181,7 +181,7 @@ func (b *Box) policyOf(name string, policy func(circuit string) Policy) (Policy,
 	p := Policy{}
 	switch {
 	case Kind(name) == runKind:
-		p = b.runs.policy()
+		p = b.runs.thrash.RunPolicy()
 	case policy != nil:
 		p = policy(name)
 	}

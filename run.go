@@ -63,10 +63,11 @@ func newRuns(b *Box, thrash Thrash, retry Retry) (*runs, error) {
 	return rs, nil
 }
 
-// policy is that of the circuits that record runs: no evidence opens them, and
-// they refuse for as long as a run is stuck.
-func (rs *runs) policy() Policy {
-	return Policy{Cooldown: Cooldown{After: rs.thrash.Forget}, Probe: Probe{Concurrent: 1, CloseAfter: 1, Attempts: 1}}
+// RunPolicy returns the policy of the circuits that record runs, see
+// [RunCircuit]: no evidence opens them, and one that is opened refuses for as
+// long as a run is stuck.
+func (h Thrash) RunPolicy() Policy {
+	return Policy{Cooldown: Cooldown{After: h.orDefault().Forget}, Probe: Probe{Concurrent: 1, CloseAfter: 1, Attempts: 1}}
 }
 
 // RunCircuit returns the name of the circuit that a stuck run is recorded as.

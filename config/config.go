@@ -181,9 +181,13 @@ type Server struct {
 	Command []string
 	URL     string
 	Listener
+	Deadline map[string]time.Duration // of calls, by tool; AllTools stands for those that are not named; 0 = none
 
 	path string // in the file
 }
+
+// AllTools stands for every tool of a server that is not named beside it.
+const AllTools = "*"
 
 // Default returns what holds without a file: everything built in, no backends.
 func Default() *Config {

@@ -40,7 +40,7 @@ routes:
   - {match: "gpt-*", backends: [{backend: paid, priority: 1, weight: 3}, {backend: other, priority: 1}, local], answers: whole}
   - {match: "*", backends: [local, paid], answers: pass, next_on: [context_length_exceeded, Content_Filter]}
 mcp:
-  servers: {crm: {command: [node, crm.js]}, search: {url: "http://127.0.0.1:9000/mcp", listen: 127.0.0.1:4050}}
+  servers: {crm: {command: [node, crm.js], deadline: 50s}, search: {url: "http://127.0.0.1:9000/mcp", listen: 127.0.0.1:4050, deadline: {"*": 50s, crawl: 5m, wait: 0}}}
 `
 
 func parse(t *testing.T, text string) *Config {
@@ -92,8 +92,9 @@ func TestTheWholeFileIsRead(t *testing.T) {
 			{"*", InOrder("local", "paid"), AnswersPass, []string{"context_length_exceeded", "content_filter"}},
 		}},
 		{"servers", c.MCP.Servers, []Server{
-			{Name: "crm", Command: []string{"node", "crm.js"}},
-			{Name: "search", URL: "http://127.0.0.1:9000/mcp", Listener: Listener{Listen: "127.0.0.1:4050"}},
+			{Name: "crm", Command: []string{"node", "crm.js"}, Deadline: map[string]time.Duration{AllTools: 50 * time.Second}},
+			{Name: "search", URL: "http://127.0.0.1:9000/mcp", Listener: Listener{Listen: "127.0.0.1:4050"},
+				Deadline: map[string]time.Duration{AllTools: 50 * time.Second, "crawl": 5 * time.Minute, "wait": 0}},
 		}},
 		{"patterns", c.Patterns(), []string{"model/*", "session/*", "tool/crm/*", "tool/calc/*", "model/local/*"}},
 	} {

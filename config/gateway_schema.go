@@ -312,9 +312,10 @@ func (d *decoder) server(n *node, s *Server) {
 				d.want(n, "a program and its arguments", "")
 			}
 		},
-		"url":    func(n *node) { set(&s.URL, d.url(n)) },
-		"listen": func(n *node) { set(&s.Listen, d.text(n, "host:port")) },
-		"token":  func(n *node) { d.secret(n, &s.Token) },
+		"url":      func(n *node) { set(&s.URL, d.url(n)) },
+		"listen":   func(n *node) { set(&s.Listen, d.text(n, "host:port")) },
+		"token":    func(n *node) { d.secret(n, &s.Token) },
+		"deadline": func(n *node) { s.Deadline = d.deadline(n) },
 	})
 	if n.kind != mapping && n.kind != null {
 		return
@@ -329,4 +330,20 @@ func (d *decoder) server(n *node, s *Server) {
 	case command && present["listen"] != nil:
 		d.fail(present["listen"], "want no listen beside a command", "leave it out: a command is spoken to by its standard input and output")
 	}
+}
+
+// deadline reads the time limits of calls: one for all tools, or a map; 0 = none.
+func (d *decoder) deadline(n *node) map[string]time.Duration {
+	limits := map[string]time.Duration{}
+	read := func(tool string, n *node) {
+		if limit := d.duration(n, 0); limit != nil {
+			limits[tool] = *limit
+		}
+	}
+	if n.kind != mapping {
+		read(AllTools, n)
+		return limits
+	}
+	d.entries(n, "", func(key, value *node) { read(key.text, value) })
+	return limits
 }

@@ -103,6 +103,8 @@ var mistakes = []struct{ name, text, at, message string }{
 	{"one address for two", "admin: {listen: 127.0.0.1:4040}", "1:17", "an address of its own"},
 	{"server of both kinds", "mcp: {servers: {s: {command: [a], url: http://a/mcp}}}", "1:20", "have both"},
 	{"server of no kind", "mcp: {servers: {s: {}}}", "1:20", "have neither"},
+	{"deadline without a unit", "mcp: {servers: {s: {command: [a], deadline: 50}}}", "1:45", "say the unit: 50s"},
+	{"a tool's deadline as text", "mcp: {servers: {s: {command: [a], deadline: {search: soon}}}}", "1:54", "want a duration"},
 	{"command as text", "mcp: {servers: {s: {command: node x.js}}}", "1:30", "want a list"},
 	{"bad store", "store: postgres://x/y", "1:8", "want file:///directory or redis://"},
 	{"relative store", "store: file://state", "1:8", "three slashes"},

@@ -15,6 +15,11 @@ import (
 type Config struct {
 	Box *fusebox.Box
 
+	// Circuits is the Box that holds the circuits of the server and its tools,
+	// where they are to be nobody else's: one without a store, under policies
+	// without rules, leaves thrash alone to refuse calls. nil = Box.
+	Circuits *fusebox.Box
+
 	// Server names the server in its circuits: server/SERVER and
 	// tool/SERVER/TOOL. It is one segment of a circuit's name.
 	Server string
@@ -54,11 +59,15 @@ func New(cfg Config) (*Guard, error) {
 	if name == "" || name == "server" || strings.ContainsAny(name, "/*") {
 		return nil, fmt.Errorf("mcp: the server's name %q: want one word without / and *, as in server/crm and tool/crm/lookup", cfg.Server)
 	}
-	circuit, err := cfg.Box.Circuit("server/" + name)
+	circuits := cfg.Circuits
+	if circuits == nil {
+		circuits = cfg.Box
+	}
+	circuit, err := circuits.Circuit("server/" + name)
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{box: cfg.Box, name: name, circuit: circuit, tools: newTools(cfg.Box, name),
+	g := &Guard{box: cfg.Box, name: name, circuit: circuit, tools: newTools(circuits, name),
 		runs: runs{box: cfg.Box, given: cfg.Run}, deadline: cfg.Deadline, log: cfg.Logger}
 	if g.deadline == nil {
 		g.deadline = func(string) time.Duration { return 0 }

@@ -77,6 +77,20 @@ func TestStatusListsRunsApart(t *testing.T) {
 	}
 }
 
+// A run that an operator stopped was let go after the cooldown of some kind of
+// circuit, not when runs are let go.
+func TestATrippedRunIsStoppedForAsLongAsAnyOther(t *testing.T) {
+	for text, want := range map[string]float64{"": 600, "thrash: {forget: 2h}\n": 7200} {
+		p := newPlace(t)
+		p.write("fusebox.yaml", text)
+		var s circuit
+		p.must("trip", "run/job-7", "--json").decode(t, &s)
+		if s.Phase != "open" || s.RetryAfter > want || s.RetryAfter < want-60 {
+			t.Errorf("%q: %s for %v s, want %v", text, s.Phase, s.RetryAfter, want)
+		}
+	}
+}
+
 func TestOperatorJSONIsAStatusObject(t *testing.T) {
 	p := newPlace(t)
 	var c circuit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -82,7 +83,7 @@ func (a *app) mcp(c *cobra.Command, f *mcpFlags, args []string) error {
 	if f.printConfig != "" {
 		return a.printSnippet(c, f, conf, server)
 	}
-	deadline, err := deadlines(f.deadlines)
+	deadline, err := deadlines(server.Deadline, f.deadlines)
 	if err != nil {
 		return err
 	}
@@ -100,16 +101,20 @@ func (a *app) mcp(c *cobra.Command, f *mcpFlags, args []string) error {
 		defer store.Close()
 	}
 	a.hush()
-	policy := conf.Policy
-	if f.noCircuit {
-		policy = withoutToolCircuits(policy)
-	}
-	box, err := a.newBox(conf, policy, store)
+	box, err := a.newBox(conf, conf.Policy, store)
 	if err != nil {
 		return err
 	}
 	defer a.closeBox(box)
-	guard, err := mcp.New(mcp.Config{Box: box, Server: server.Name, Run: firstOf(f.run, os.Getenv("FUSEBOX_RUN")), Deadline: deadline, Logger: a.log})
+	circuits := box
+	if f.noCircuit { // others that share the store have theirs, by policies and evidence of their own
+		if circuits, err = a.newBox(conf, withoutRules(conf.Policy), nil); err != nil {
+			return err
+		}
+		defer a.closeBox(circuits)
+	}
+	guard, err := mcp.New(mcp.Config{Box: box, Circuits: circuits, Server: server.Name,
+		Run: firstOf(f.run, os.Getenv("FUSEBOX_RUN")), Deadline: deadline, Logger: a.log})
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -287,28 +292,28 @@ func (a *app) closeBox(box *fusebox.Box) {
 	}
 }
 
-// withoutToolCircuits keeps the circuits of tools and servers from opening.
-func withoutToolCircuits(policy func(string) fusebox.Policy) func(string) fusebox.Policy {
+// withoutRules keeps circuits from opening.
+func withoutRules(policy func(string) fusebox.Policy) func(string) fusebox.Policy {
 	return func(circuit string) fusebox.Policy {
 		p := policy(circuit)
-		if kind := fusebox.Kind(circuit); kind == "tool" || kind == "server" {
-			if p.IsZero() {
-				p = fusebox.DefaultPolicy(kind)
-			}
-			p.Trip, p.OnClass = []fusebox.Trip{}, nil
+		if p.IsZero() {
+			p = fusebox.DefaultPolicy(fusebox.Kind(circuit))
 		}
+		p.Trip, p.OnClass = []fusebox.Trip{}, nil
 		return p
 	}
 }
 
-// deadlines reads the time limits of calls: "50s" for all, "search=5s" for one
-// tool.
-func deadlines(given []string) (func(tool string) time.Duration, error) {
-	limits := map[string]time.Duration{} // by tool; "" = all
+// deadlines are the time limits of calls: those of the configuration, and on top
+// of them the given ones, "50s" for all tools that have none of their own and
+// "search=5s" for one.
+func deadlines(configured map[string]time.Duration, given []string) (func(tool string) time.Duration, error) {
+	limits := map[string]time.Duration{}
+	maps.Copy(limits, configured)
 	for _, g := range given {
 		tool, text, one := strings.Cut(g, "=")
 		if !one {
-			tool, text = "", g
+			tool, text = config.AllTools, g
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
@@ -320,7 +325,7 @@ func deadlines(given []string) (func(tool string) time.Duration, error) {
 		if d, ok := limits[tool]; ok {
 			return d
 		}
-		return limits[""]
+		return limits[config.AllTools]
 	}, nil
 }
 

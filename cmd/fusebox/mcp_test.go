@@ -171,11 +171,57 @@ func TestMCPFlags(t *testing.T) {
 	}
 }
 
-func TestMCPDeadline(t *testing.T) {
+// A guard without circuits told the shared store that the server's had no rules,
+// which everybody else then went by.
+func TestMCPWithoutCircuitsLeavesThoseOfOthersAlone(t *testing.T) {
 	p := newPlace(t)
-	g := p.guard(append([]string{"--deadline", "1h", "--deadline", "hang=50ms", "--"}, p.server()...)...)
-	if line := g.call("hang", `{}`); !strings.Contains(line, "hang failed: no answer within 50ms") {
-		t.Errorf("have %s", line)
+	fails := func(g *guarded) (denied int) {
+		for i := range 6 {
+			if strings.Contains(g.call("fail", fmt.Sprintf(`{"id":%d}`, i)), "fusebox-go/denied") {
+				denied++
+			}
+		}
+		return denied
+	}
+	without := p.guard(append([]string{"--no-circuit", "--run", "a", "--name", "crm", "--"}, p.server()...)...)
+	if n := fails(without); n != 0 {
+		t.Errorf("%d calls were denied", n)
+	}
+	without.call("fail", `{"id":0}`)
+	without.call("fail", `{"id":0}`)
+	if line := without.call("fail", `{"id":0}`); !strings.Contains(line, `"reason":"thrash"`) {
+		t.Errorf("a repeat passed: %s", line)
+	}
+	without.end()
+	if all := p.status(); len(all.Circuits) != 0 {
+		t.Errorf("the store has %+v", all.Circuits)
+	}
+	with := p.guard(append([]string{"--run", "b", "--name", "crm", "--"}, p.server()...)...)
+	if n := fails(with); n != 3 {
+		t.Errorf("%d calls were denied, want 3: it goes by its own policy", n)
+	}
+	if with.end(); !strings.Contains(p.must("why", "tool/crm/fail").stdout, "policy: opens at 3 failures in a row") {
+		t.Error(p.must("why", "tool/crm/fail").stdout)
+	}
+}
+
+func TestMCPDeadline(t *testing.T) {
+	for _, test := range []struct{ name, configured, flags, within string }{
+		{"by a flag", "", "--deadline 1h --deadline hang=50ms", "50ms"},
+		{"by the configuration, for all", "deadline: 60ms", "", "60ms"},
+		{"by the configuration, for one", "deadline: {\"*\": 1h, hang: 70ms}", "", "70ms"},
+		{"a flag for one goes before", "deadline: {hang: 1h}", "--deadline hang=80ms", "80ms"},
+		{"a flag for all leaves one alone", "deadline: {hang: 90ms}", "--deadline 1h", "90ms"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPlace(t)
+			command, _ := json.Marshal(p.server())
+			p.write("fusebox.yaml", fmt.Sprintf("mcp: {servers: {crm: {command: %s, %s}}}", command, test.configured))
+			g := p.guard(append(strings.Fields(test.flags), "crm")...)
+			if line := g.call("hang", `{}`); !strings.Contains(line, "hang failed: no answer within "+test.within) {
+				t.Errorf("have %s", line)
+			}
+		})
 	}
 }
 

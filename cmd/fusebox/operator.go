@@ -247,9 +247,12 @@ func (a *app) operate(ctx context.Context, circuits []string, e fusebox.Event) e
 }
 
 // namedPolicy is the policy that the configuration names for a circuit; zero,
-// which stands for the stored one, where it names none.
+// which stands for the stored one, where it names none. That of a run is thrash's.
 func namedPolicy(c *config.Config, circuit string) fusebox.Policy {
-	if !c.Names(circuit) {
+	switch {
+	case fusebox.Kind(circuit) == "run":
+		return c.Thrash.RunPolicy()
+	case !c.Names(circuit):
 		return fusebox.Policy{}
 	}
 	return c.Policy(circuit)
