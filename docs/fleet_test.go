@@ -4,6 +4,7 @@ package docs_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,12 +29,13 @@ func TestFleetTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := regexp.MustCompile("`fusebox (simulate fleet [^`]*)`").FindStringSubmatch(string(text))
-	rows := regexp.MustCompile(`(?m)^\| (\d+) \|(.*)\|$`).FindAllStringSubmatch(string(text), -1)
+	cells := fmt.Sprintf(`(?m)^\| (\d+) \|((?:[^|\n]*\|){%d})$`, len(fleetCells)) // the page has other tables
+	rows := regexp.MustCompile(cells).FindAllStringSubmatch(string(text), -1)
 	if command == nil || len(rows) == 0 {
 		t.Fatal("no command or no rows found")
 	}
 	for _, row := range rows {
-		for i, cell := range strings.Split(row[2], "|") {
+		for i, cell := range strings.Split(strings.TrimSuffix(row[2], "|"), "|") {
 			flags := append(strings.Fields(command[1]), "--replicas", row[1], "--json")
 			if got := callsBeforeOpen(t, append(flags, fleetCells[i]...)); strings.TrimSpace(cell) != strconv.Itoa(got) {
 				t.Errorf("%s replicas, %v:%scalls, want %d", row[1], fleetCells[i], cell, got)
