@@ -184,6 +184,7 @@ func TestDenialLeavesTheLastCall(t *testing.T) {
 	t.Parallel()
 	s := small(t)
 	s.healthy, s.degraded, s.calls = 1, 1, 1
+	s.workers = 1 // another one might not have heard yet
 	s.policy.Trip = []fusebox.Trip{fusebox.Streak(1)}
 	st := begin(t, s) // the first job: its one call fails, and opens the circuit
 	if info := st.rested(t); info.Archived != 1 || st.limping.hung.Load() != 1 {
