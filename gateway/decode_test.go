@@ -185,6 +185,34 @@ func TestEventsThatHoldNothingOfTheAnswer(t *testing.T) {
 	}
 }
 
+func TestChunksOfEveryShapeAreReadInOnePass(t *testing.T) {
+	for _, c := range []struct {
+		name, data string
+		want       sign
+		finished   uint64
+	}{
+		{"content", `{"choices":[{"index":0,"delta":{"content":"x"}}],"usage":null}`, signContent, 0},
+		{"white space everywhere", ` { "choices" : [ { "delta" : { "content" : "x" , "role":"a" } , "index" : 3 , "finish_reason" : "stop" } ] } `, signContent, 8},
+		{"escaped keys", `{"choic\u0065s":[{"\u0064elta":{"c\u006fntent":"x"}}]}`, signContent, 0},
+		{"a delta that is null, then an error", `{"choices":[{"delta":null}],"error":{"message":"x"}}`, signError, 0},
+		{"choices that are no list", `{"choices":{"delta":{"content":"x"}}}`, signPreamble, 0},
+		{"choices that are no objects", `{"choices":[5,"]",[{"delta":{"content":"x"}}]],"object":"error"}`, signError, 0},
+		{"a choice that is odd in a way that the backend's parser may mind", `{"choices":[{"delta" {"content":"x"}},{"index":1,"finish_reason":"stop"}]}`, signContent, 2},
+		{"nesting in the delta", `{"choices":[{"delta":{"tool_calls":[{"f":{"a":"}]"}}]}}]}`, signContent, 0},
+		{"cut off within choices", `{"choices":[{"delta":{"content":"x"}}`, signMalformed, 0},
+		{"cut off after choices", `{"choices":[{"delta":{"content":"x"}}]`, signMalformed, 0},
+		{"cut off within a key", `{"choices":[{"del`, signMalformed, 0},
+		{"cut off within a key's escape", `{"choices\`, signMalformed, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := reading{format: formatChat, answers: 1}
+			if got := r.read(event{data: []byte(c.data)}); got != c.want || r.finished != c.finished {
+				t.Errorf("sign %d, finished %b; want %d, %b", got, r.finished, c.want, c.finished)
+			}
+		})
+	}
+}
+
 func TestReadingAStreamAllocatesNothing(t *testing.T) {
 	chunk := []byte(`data: {"id":"c","choices":[{"index":0,"delta":{"content":"some words, no more"},"finish_reason":null}]}` + "\n\n")
 	r := reading{format: formatChat, answers: 1}

@@ -24,28 +24,65 @@ type members struct {
 // false at the end of the object, and where it is malformed or cut off; closed
 // tells which.
 func (m *members) next() (key, value []byte, ok bool) {
-	first := !m.begun
-	if first {
-		m.begun = true
-		if !m.eat('{') {
-			return nil, nil, false
-		}
-	}
-	switch {
-	case m.eat('}'):
-		m.closed = true
-		return nil, nil, false
-	case !first && !m.eat(','):
-		return nil, nil, false
-	}
-	key, ok = m.value()
-	if !ok || len(key) < 2 || key[0] != '"' || !m.eat(':') {
+	if key, ok = m.key(); !ok {
 		return nil, nil, false
 	}
 	if value, ok = m.value(); !ok {
 		return nil, nil, false
 	}
-	return plain(key), value, true
+	return key, value, true
+}
+
+// key returns the next key and moves to its value, which value returns and pass
+// moves past.
+func (m *members) key() (key []byte, ok bool) {
+	first := !m.begun
+	if first {
+		m.begun = true
+		if !m.eat('{') {
+			return nil, false
+		}
+	}
+	switch {
+	case m.eat('}'):
+		m.closed = true
+		return nil, false
+	case !first && !m.eat(','):
+		return nil, false
+	case !m.eat('"'):
+		return nil, false
+	}
+	for i, c := range m.b[m.at:] { // keys are short
+		switch c {
+		case '"':
+			key = m.b[m.at : m.at+i]
+			m.at += i + 1
+			return key, m.eat(':')
+		case '\\':
+			return m.escapedKey(m.at - 1)
+		}
+	}
+	return nil, false
+}
+
+// escapedKey is key for one with escapes, which begins at a place.
+func (m *members) escapedKey(at int) (key []byte, ok bool) {
+	m.at = at
+	quoted, ok := m.value()
+	return plain(quoted), ok && m.eat(':')
+}
+
+// inner returns a walk over the value at the cursor. Move past that with pass.
+func (m *members) inner() members { return members{b: m.b, at: m.at} }
+
+// pass moves past the value at the cursor, of which inner was a walk.
+func (m *members) pass(inner *members) bool {
+	if inner.closed {
+		m.at = inner.at
+		return true
+	}
+	_, ok := m.value()
+	return ok
 }
 
 // rest returns what follows the object.
@@ -57,21 +94,26 @@ type elements struct {
 }
 
 func (e *elements) next() (value []byte, ok bool) {
+	if !e.more() {
+		return nil, false
+	}
+	return e.value()
+}
+
+// more moves to the next element, which value returns and pass moves past.
+func (e *elements) more() bool {
 	first := !e.begun
 	if first {
 		e.begun = true
 		if !e.eat('[') {
-			return nil, false
+			return false
 		}
 	}
-	switch {
-	case e.eat(']'):
+	if e.eat(']') {
 		e.closed = true
-		return nil, false
-	case !first && !e.eat(','):
-		return nil, false
+		return false
 	}
-	return e.value()
+	return first || e.eat(',')
 }
 
 // member returns the raw value of one member, nil if there is none.

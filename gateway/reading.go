@@ -68,12 +68,26 @@ func (r *reading) read(e event) sign {
 	return signContent
 }
 
-// readChunk reads a chunk of OpenAI's chat or text completions.
+// readChunk reads a chunk of OpenAI's chat or text completions, in one pass.
 func (r *reading) readChunk(data []byte) sign {
 	found := signPreamble
 	chunk := members{b: data}
 	for {
-		key, value, ok := chunk.next()
+		key, ok := chunk.key()
+		if !ok {
+			break
+		}
+		if string(key) == "choices" {
+			choices := elements{chunk.inner()}
+			if r.readChoices(&choices) {
+				found = signContent
+			}
+			if !chunk.pass(&choices.members) {
+				break
+			}
+			continue
+		}
+		value, ok := chunk.value()
 		if !ok {
 			break
 		}
@@ -86,10 +100,6 @@ func (r *reading) readChunk(data []byte) sign {
 			if string(value) == `"error"` {
 				return signError
 			}
-		case "choices":
-			if r.readChoices(value) {
-				found = signContent
-			}
 		}
 	}
 	if !chunk.closed {
@@ -100,29 +110,10 @@ func (r *reading) readChunk(data []byte) sign {
 
 // readChoices reports whether there is content among a chunk's choices, and
 // notes which have finished.
-func (r *reading) readChoices(array []byte) (content bool) {
-	for choices := (elements{members{b: array}}); ; {
-		choice, ok := choices.next()
-		if !ok {
-			return content
-		}
-		index, says, finishes := 0, false, false
-		for m := (members{b: choice}); ; {
-			key, value, ok := m.next()
-			if !ok {
-				break
-			}
-			switch string(key) {
-			case "index":
-				index = integer(value, 0)
-			case "delta":
-				says = saysSomething(value)
-			case "text":
-				says = !isEmpty(value)
-			case "finish_reason":
-				finishes = !isNull(value)
-			}
-		}
+func (r *reading) readChoices(choices *elements) (content bool) {
+	for choices.more() {
+		choice := choices.inner()
+		index, says, finishes := readChoice(&choice)
 		content = content || says || finishes
 		switch bit := uint64(1) << (uint(index) & 63); {
 		case finishes:
@@ -130,19 +121,52 @@ func (r *reading) readChoices(array []byte) (content bool) {
 		case says:
 			r.finished &^= bit
 		}
+		if !choices.pass(&choice) {
+			break
+		}
+	}
+	return content
+}
+
+// readChoice tells which choice it is, whether it says something, and whether
+// that was all of it.
+func readChoice(choice *members) (index int, says, finishes bool) {
+	for {
+		key, ok := choice.key()
+		if !ok {
+			return index, says, finishes
+		}
+		if string(key) == "delta" {
+			delta := choice.inner()
+			says = saysSomething(&delta)
+			if !choice.pass(&delta) {
+				return index, says, finishes
+			}
+			continue
+		}
+		value, ok := choice.value()
+		if !ok {
+			return index, says, finishes
+		}
+		switch string(key) {
+		case "index":
+			index = integer(value, 0)
+		case "text":
+			says = !isEmpty(value)
+		case "finish_reason":
+			finishes = !isNull(value)
+		}
 	}
 }
 
 // saysSomething reports whether a delta holds more than the role.
-func saysSomething(delta []byte) bool {
-	for m := (members{b: delta}); ; {
-		key, value, ok := m.next()
+func saysSomething(delta *members) (says bool) {
+	for {
+		key, value, ok := delta.next()
 		if !ok {
-			return false
+			return says
 		}
-		if string(key) != "role" && !isEmpty(value) {
-			return true
-		}
+		says = says || string(key) != "role" && !isEmpty(value)
 	}
 }
 

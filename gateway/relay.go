@@ -259,20 +259,23 @@ func (s *stream) finish() {
 	if e, ok := s.events.last(s.buf[:s.n]); ok && s.err == io.EOF && !s.take(e, from) {
 		return
 	}
-	switch v := judgeError(s.ctx, s.r.Context(), s.err, true); {
-	case s.reading.complete() && s.isEnd(v):
-		s.release()
-		s.flush(s.events.begin)
-	case s.err == io.EOF:
-		s.fail(failure(fusebox.ClassStream, 0, errors.New("the stream ended before its answer was complete")), from)
-	default:
-		s.fail(v, from)
+	v := failure(fusebox.ClassStream, 0, errEarlyEnd)
+	if s.err != io.EOF {
+		v = judgeError(s.ctx, s.r.Context(), s.err, true)
 	}
+	if !s.reading.complete() || !s.isEnd(&v) {
+		s.fail(v, from)
+		return
+	}
+	s.release()
+	s.flush(s.events.begin)
 }
+
+var errEarlyEnd = errors.New("the stream ended before its answer was complete")
 
 // isEnd reports whether a complete answer's stream may end so: by its end, by
 // silence, or by a break; not by the client's leaving or the total limit.
-func (s *stream) isEnd(v verdict) bool {
+func (s *stream) isEnd(v *verdict) bool {
 	return s.err == io.EOF || s.reading.format != formatOther && !errors.Is(v.result.Err, errClientGone)
 }
 
