@@ -29,7 +29,7 @@ type events struct {
 }
 
 func newEvents(body io.ReadCloser, pass func(*message) bool, ended func(error, bool) []byte) *events {
-	return &events{body: body, pass: pass, ended: ended, buffer: make([]byte, 32<<10)}
+	return &events{body: body, pass: pass, ended: ended, buffer: make([]byte, 4<<10)}
 }
 
 func (e *events) Close() error { return e.body.Close() }

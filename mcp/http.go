@@ -40,7 +40,7 @@ func (g *Guard) Handler(h HTTP) (http.Handler, error) {
 	transport.DisableCompression = true // bytes pass as they are
 	transport.MaxIdleConnsPerHost = 64
 	f.transport = transport
-	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, Transport: f, FlushInterval: -1,
+	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, Transport: f, FlushInterval: -1, BufferPool: &buffers{},
 		ErrorHandler: f.unreachable, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug)}
 	return f, nil
 }
