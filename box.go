@@ -207,6 +207,9 @@ func (b *Box) quorum() int {
 // new policies from now on, and keep what is known of them: phase, deadline and
 // counts. With a store the policies reach it with each circuit's next evidence.
 // Where one of them is invalid nothing changes; the error matches [ErrPolicy].
+//
+// policy is called for every circuit, and for those to come, while the Box is
+// held up: it must not call the Box or its circuits.
 func (b *Box) SetPolicies(policy func(circuit string) Policy) error {
 	b.policing.Lock()
 	defer b.policing.Unlock()

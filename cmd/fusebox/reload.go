@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -73,40 +76,90 @@ func (s *server) watchConfig(ctx context.Context, hangup <-chan os.Signal) {
 
 // reload takes up a changed configuration, and says so or why not.
 func (s *server) reload(path string) {
-	if err := s.takeUp(path); err != nil {
+	next, err := s.takeUp(path)
+	if err != nil {
 		fmt.Fprintf(s.a.stderr, "fusebox: the configuration stays as it was: %v\n", err)
 		return
 	}
-	fmt.Fprintf(s.a.stderr, "fusebox: %s was read anew and holds\n", path)
+	but := ""
+	if stays := s.staying(next); len(stays) > 0 {
+		but = ", but what it says of these holds only once fusebox is started anew: " + strings.Join(stays, ", ")
+	}
+	fmt.Fprintf(s.a.stderr, "fusebox: %s was read anew and holds%s\n", path, but)
 }
 
 // takeUp puts a changed configuration to work: its backends, routes, retries
 // and policies. All of it or, where anything is wrong, nothing. What belongs to
 // the process stays: listeners, store, worker, mode and thrash.
-func (s *server) takeUp(path string) error {
+func (s *server) takeUp(path string) (*config.Config, error) {
 	next, err := config.Load(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.a.stored(next)
 	if len(next.Backends) == 0 {
-		return noBackends(path)
+		return nil, noBackends(path)
 	}
-	next.Gateway, next.Admin, next.Mode = s.config.Gateway, s.config.Admin, s.config.Mode
+	if err := s.flags.onTopOf(next); err != nil {
+		return nil, err
+	}
 	if err := missingSecrets(next); err != nil {
-		return err
+		return nil, err
 	}
-	made, err := s.a.newGateway(next, s.box, s.observer, getter)
+	served := *next
+	served.Gateway = s.config.Gateway
+	made, err := s.a.newGateway(&served, s.box, s.observer, getter)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.box.SetPolicies(next.Policy); err != nil {
 		made.Close()
-		return err
+		return nil, err
 	}
 	s.stopRun()
 	made.TakeOver(s.gateway.Load())
 	s.gateway.Swap(made).Close()
 	s.run(made)
-	return nil
+	return next, nil
+}
+
+// staying names what belongs to the process and a changed configuration has
+// otherwise.
+func (s *server) staying(next *config.Config) (names []string) {
+	now := s.config
+	for _, part := range []struct {
+		name    string
+		changed bool
+	}{
+		{"gateway", next.Gateway != now.Gateway},
+		{"admin", next.Admin != now.Admin},
+		{"store", next.Store != now.Store || next.Keep != now.Keep || next.Sync != now.Sync},
+		{"worker", next.Worker != now.Worker},
+		{"mode", next.Mode != now.Mode},
+		{"thrash", !sameThrash(next, now)},
+		{"unit, on_open and guard of circuits", !s.sameGuards(next)},
+	} {
+		if part.changed {
+			names = append(names, part.name)
+		}
+	}
+	return names
+}
+
+func sameThrash(a, b *config.Config) bool {
+	x, y := a.Thrash, b.Thrash
+	x.Texts, y.Texts = nil, nil // the same texts are others each time they are read
+	return a.ThrashOff == b.ThrashOff && reflect.DeepEqual(x, y)
+}
+
+// sameGuards looks at the circuits that are known, and at what the
+// configurations name.
+func (s *server) sameGuards(next *config.Config) bool {
+	names := slices.Concat(s.config.Patterns(), next.Patterns())
+	for _, c := range s.box.Circuits() {
+		names = append(names, c.Circuit)
+	}
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !reflect.DeepEqual(s.config.Guard(name), next.Guard(name))
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -70,4 +71,68 @@ func TestUpTakesUpAChangedFile(t *testing.T) {
 	if code := s.stop(); code != exitOK {
 		t.Errorf("exit code %d: %s", code, s.stderr)
 	}
+}
+
+// A request that is under way when the file changes ends as it began, with the
+// backend that it has; the next one has the new one.
+func TestARequestUnderWayEndsAsItBeganWhenTheFileChanges(t *testing.T) {
+	first, second := newUpstream(t), newUpstream(t)
+	p := newPlace(t)
+	p.serveOne(first, "")
+	s := p.up()
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	first.do(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"the beginning"}}]}`+"\n\n")
+		w.(http.Flusher).Flush()
+		close(arrived)
+		<-goOn
+		io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"and the end"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+	})
+	got := make(chan string, 1)
+	go func() {
+		r, err := http.Post(s.gateway+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[]}`))
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		got <- fmt.Sprint(string(b), err)
+	}()
+	<-arrived
+	p.serveOne(second, "")
+	until(t, "the file to hold", func() bool { return strings.Contains(s.stderr.String(), "was read anew and holds") })
+	if a := s.ask("m"); a.status != http.StatusOK || second.count() != 1 || first.count() != 1 {
+		t.Errorf("%d; the first was called %d times, the second %d", a.status, first.count(), second.count())
+	}
+	close(goOn)
+	if text := <-got; !strings.Contains(text, "the beginning") || !strings.HasSuffix(text, "[DONE]\n\n<nil>") {
+		t.Errorf("the request under way: %s", text)
+	}
+}
+
+// What needs a new process was passed over without a word.
+func TestAReloadSaysWhatNeedsANewProcess(t *testing.T) {
+	u := newUpstream(t)
+	p := newPlace(t)
+	p.serveOne(u, "")
+	s := p.up("--observe")
+	said := func(more string, want string) {
+		t.Helper()
+		before := len(s.stderr.String())
+		p.serveOne(u, more)
+		until(t, "the file to hold", func() bool { return strings.HasSuffix(s.stderr.String()[before:], "\n") })
+		_, got, _ := strings.Cut(s.stderr.String()[before:], "was read anew and holds")
+		if want != "" {
+			want = ", but what it says of these holds only once fusebox is started anew: " + want
+		}
+		if got != want+"\n" {
+			t.Errorf("%s: %q, want %q", more, got, want)
+		}
+	}
+	said("retry: {attempts: 3}", "")
+	said("mode: observe\ngateway: {listen: 127.0.0.1:4999}\n", "") // flags say otherwise anyway
+	said("gateway: {token: {file: fusebox.yaml}}\nstore: file:///nowhere\nworker: w\nthrash: {repeats: 5}\ncircuits: {model/only/*: {on_open: stop_run}}\n",
+		"gateway, store, worker, thrash, unit, on_open and guard of circuits")
 }

@@ -81,9 +81,9 @@ func (a *app) up(ctx context.Context, f *upFlags) error {
 // server is the process that up runs.
 type server struct {
 	a         *app
+	flags     *upFlags
 	config    *config.Config
 	demo      *demo.Demo // nil unless it is one
-	asked     bool       // for the demo
 	stopCalls func()     // of the demo
 	store     fusebox.Store
 	box       *fusebox.Box
@@ -124,7 +124,7 @@ func (a *app) prepare(ctx context.Context, f *upFlags) (*server, error) {
 		return nil, err
 	}
 	read, _ := versionOf(c.File) // a file that is gone by now is taken up when it is back
-	s := &server{a: a, config: c, read: read, asked: f.demo, failed: make(chan error, 2), stopCalls: func() {}, stopRun: func() {}}
+	s := &server{a: a, flags: f, config: c, read: read, failed: make(chan error, 2), stopCalls: func() {}, stopRun: func() {}}
 	s.requests, s.cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.stop(0))
@@ -202,6 +202,14 @@ func (a *app) upConfig(f *upFlags) (*config.Config, error) {
 	case c.File != "" && len(c.Backends) == 0:
 		return nil, noBackends(c.File)
 	}
+	if err := f.onTopOf(c); err != nil {
+		return nil, err
+	}
+	return c, missingSecrets(c)
+}
+
+// onTopOf has the flags say what the configuration says otherwise.
+func (f *upFlags) onTopOf(c *config.Config) error {
 	for _, l := range []struct {
 		flag, value string
 		listener    *config.Listener
@@ -211,13 +219,13 @@ func (a *app) upConfig(f *upFlags) (*config.Config, error) {
 		}
 		l.listener.Listen = l.value
 		if err := l.listener.Validate(); err != nil {
-			return nil, &exitError{exitConfig, fmt.Errorf("%s: %w", l.flag, err)}
+			return &exitError{exitConfig, fmt.Errorf("%s: %w", l.flag, err)}
 		}
 	}
 	if f.observe {
 		c.Mode = config.ModeObserve
 	}
-	return c, missingSecrets(c)
+	return nil
 }
 
 func noBackends(file string) error {

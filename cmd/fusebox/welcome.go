@@ -30,7 +30,7 @@ func (s *server) welcome() {
 
 // welcomeDemo says that nothing here is real, and what to do about it.
 func (s *server) welcomeDemo(say func(format string, args ...any)) {
-	if !s.asked {
+	if !s.flags.demo {
 		say("no fusebox.yaml, no Ollama on its port, no OPENAI_API_KEY and no ANTHROPIC_API_KEY: this is a demo")
 	}
 	say("demo: two scripted backends and a caller; no model answers. demo-flaky fails in turns, demo-steady takes over")
