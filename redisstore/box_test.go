@@ -70,10 +70,17 @@ func newFleet(t *testing.T, n int, url string, p fusebox.Policy) (fleet []*worke
 // newWorkerOn makes a worker of a host.
 func newWorkerOn(t *testing.T, host, url string, p fusebox.Policy) *worker {
 	t.Helper()
-	w := &worker{T: t, store: openStore(t, url), waits: new(waits)}
+	store := openStore(t, url)
+	return newWorkerWith(t, host, store, store, p)
+}
+
+// newWorkerWith makes a worker whose box sees the store as seen does.
+func newWorkerWith(t *testing.T, host string, store *Store, seen fusebox.Store, p fusebox.Policy) *worker {
+	t.Helper()
+	w := &worker{T: t, store: store, waits: new(waits)}
 	var err error
 	w.box, err = fusebox.New(fusebox.Config{
-		Store: w.store, Worker: host + ":1", Report: 20 * time.Millisecond, Policy: func(string) fusebox.Policy { return p }})
+		Store: seen, Worker: host + ":1", Report: 20 * time.Millisecond, Policy: func(string) fusebox.Policy { return p }})
 	if err != nil {
 		t.Fatal(err)
 	}

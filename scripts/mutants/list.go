@@ -26,6 +26,7 @@ var mutants = []mutant{
 	{"overdue call has two votes", "circuit.go", "e.Late, e.Lease = true, \"\"", "_ = counted", ".", "TestOverdueCallHasOneVote"},
 	{"lost data are not given back", "sync.go", "return best, lost && best.Version == s.Version || (lost || ahead) && best.Version > s.Version", "return best, false && lost", ".", "TestStoreThatLostItsDataIsHealed"},
 	{"new identity for what is sent again", "sync.go", "\td.sent, d.busy = len(d.pending), true\n", "\td.sent, d.busy = len(d.pending), true\n\tfor i := range batch {\n\t\tbatch[i].ID = d.nextID()\n\t}\n", ".", "TestReportWhoseAnswerIsLostIsSentAgainUnderItsIDs"},
+	{"the worker's clock rules", "sync.go", "y.offset.Store(int64(measured))", "_ = measured", "./redisstore", "TestWorkerClockWrong"},
 	{"sent again counts again", "redisstore/scripts.go", "if n > last then", "if n > 0 then", "./redisstore", "TestLostAnswers"},
 	{"commit without the lock", "redisstore/scripts.go", "if redis.call('GET', KEYS[3]) ~= ARGV[1] then\n  return {}", "if false then\n  return {}", "./redisstore", "TestHolderThatLostTheLockCommitsNothing"},
 	{"commit twice", "redisstore/scripts.go", "~= tonumber(ARGV[5]) then", "== -1 then", "./redisstore", "TestCommitThatIsRepeatedChangesNothing"},
