@@ -67,6 +67,23 @@ func TestLimitsEndWhatHangs(t *testing.T) {
 	}
 }
 
+// A stream that flows for ever is ended by the total, and its client told.
+func TestTheTotalEndsAStreamThatFlows(t *testing.T) {
+	f, _, b := limited(t, gateway.Timeouts{Total: 3 * tick}, func(w http.ResponseWriter, r *http.Request) {
+		chatStream("one")(w, r)
+		for r.Context().Err() == nil {
+			sse{w}.send(`data: {"choices":[{"index":0,"delta":{"content":"more "}}]}`)
+		}
+	})
+	got := f.post(t, "/v1/chat/completions", streamedChat)
+	if got.err == nil || !strings.Contains(got.body, "The answer broke off: no complete answer within 300ms") || b.hits() != 0 {
+		t.Fatalf("%d bytes, error %v, b asked %d times", len(got.body), got.err, b.hits())
+	}
+	if s := f.status(t, "model/a/m"); s.Failures != 1 || s.LastClass != fusebox.ClassTimeout {
+		t.Fatalf("%d failures, class %q: %s", s.Failures, s.LastClass, s.LastError)
+	}
+}
+
 func TestAWholeAnswerMayTakeItsTime(t *testing.T) {
 	f, _, _ := limited(t, gateway.Timeouts{FirstToken: time.Millisecond}, chats("from a"))
 	f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from a", "a", "ok")

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/config"
 	"github.com/fusebox-go/fusebox/gateway"
 )
@@ -120,7 +121,21 @@ func (s *server) takeUp(path string) (*config.Config, error) {
 	made.TakeOver(s.gateway.Load())
 	s.gateway.Swap(made).Close()
 	s.run(made)
+	s.forgiveKeys()
 	return next, nil
+}
+
+// forgiveKeys closes what a refused credential has opened: whoever changed the
+// configuration may have mended that, and no waiting would.
+func (s *server) forgiveKeys() {
+	for _, known := range s.box.Circuits() {
+		if known.Phase == fusebox.Closed || known.LastClass != fusebox.ClassAuth {
+			continue
+		}
+		if c, err := s.box.Circuit(known.Circuit); err == nil {
+			c.Reset("the configuration was read anew")
+		}
+	}
 }
 
 // staying names what belongs to the process and a changed configuration has

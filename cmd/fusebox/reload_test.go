@@ -136,3 +136,37 @@ func TestAReloadSaysWhatNeedsANewProcess(t *testing.T) {
 	said("gateway: {token: {file: fusebox.yaml}}\nstore: file:///nowhere\nworker: w\nthrash: {repeats: 5}\ncircuits: {model/only/*: {on_open: stop_run}}\n",
 		"gateway, store, worker, thrash, unit, on_open and guard of circuits")
 }
+
+// A key that was mended stayed refused for as long as its circuit was open.
+func TestAReloadLetsARefusedKeyTryAgain(t *testing.T) {
+	u := newUpstream(t)
+	u.do(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer good" {
+			http.Error(w, `{"error":{"message":"no such key","code":"invalid_api_key"}}`, http.StatusUnauthorized)
+			return
+		}
+		answerWell(w, r)
+	})
+	p := newPlace(t)
+	p.write("key", "bad")
+	serve := func(more string) string {
+		return p.write("fusebox.yaml", fmt.Sprintf("%s\nbackends: {only: {url: \"%s/v1\", dialect: openai, key: {file: key}}}\n"+
+			"circuits: {\"*\": {cooldown: {after: 1h, max: 2h}}}\n", more, u.URL))
+	}
+	serve("")
+	s := p.up()
+	for range 3 {
+		if a := s.ask("m"); a.status != http.StatusServiceUnavailable {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	if u.count() != 1 {
+		t.Fatalf("a refused key was shown %d times", u.count())
+	}
+	p.write("key", "good")
+	serve("# the key is mended")
+	until(t, "the file to hold", func() bool { return strings.Contains(s.stderr.String(), "was read anew and holds") })
+	if a := s.ask("m"); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
