@@ -56,7 +56,7 @@ func (o outage) run(redis *redisServer) (f fate, err error) {
 	f.worked = worked
 	opened, endErr := c.end()
 	if len(opened) > 0 {
-		f.delay = slices.MaxFunc(opened, time.Time.Compare).Sub(nth.Add(o.failure()))
+		f.delay = max(slices.MaxFunc(opened, time.Time.Compare).Sub(nth.Add(o.failure())), 0) // a call begins before it arrives
 	}
 	return f, cmp.Or(err, endErr)
 }
