@@ -93,8 +93,12 @@ func (b Backend) Model(requested string) string {
 	return name
 }
 
-// Limit bounds what one process asks of a backend; 0 = no bound.
-type Limit struct{ Concurrent, PerMinute int }
+// Limit bounds what is asked of a backend; 0 = no bound.
+type Limit struct {
+	Concurrent, PerMinute int
+
+	Fleet bool // over all processes that share the store; else by each process
+}
 
 // ActiveCheck has a backend asked something free now and then.
 type ActiveCheck struct {

@@ -33,7 +33,7 @@ circuits:
 thrash: {repeats: 3, same_error: 6, stop_after: 10, stuck_after_failures: 0, forget: 10m, texts: denials.tmpl, ignore: [request_id, /meta/sent_at], identify: {tool/crm/lookup: [/id]}}
 retry:  {attempts: 2, base: 500ms, max: 8s, wait: 0s, budget: {ratio: 0.2, per_minute: 10}}
 backends:
-  local:  {url: "http://127.0.0.1:11434/v1", dialect: openai, models: {"*": llama3.2}, timeouts: {connect: 2s, headers: 60s, first_token: 60s, idle: 20s, total: 10m}, limit: {concurrent: 4, per_minute: 60}, check: {path: /health, every: 10s, timeout: 2s, probe: true}}
+  local:  {url: "http://127.0.0.1:11434/v1", dialect: openai, models: {"*": llama3.2}, timeouts: {connect: 2s, headers: 60s, first_token: 60s, idle: 20s, total: 10m}, limit: {concurrent: 4, per_minute: 60, by: fleet}, check: {path: /health, every: 10s, timeout: 2s, probe: true}}
   paid:   {url: "https://api.example.com/v1", dialect: openai, key: {env: PAID_API_KEY}}   # key: client passes the client's own
   other:  {url: "https://api.example.org/v1", dialect: openai, check: {}}
 routes:
@@ -82,7 +82,7 @@ func TestTheWholeFileIsRead(t *testing.T) {
 		{"retry", c.Retry, fusebox.DefaultRetry()},
 		{"backends", c.Backends, []Backend{
 			{Name: "local", URL: "http://127.0.0.1:11434/v1", Dialect: OpenAI, Models: map[string]string{"*": "llama3.2"},
-				Timeouts: Timeouts{2 * time.Second, time.Minute, time.Minute, 20 * time.Second, 10 * time.Minute}, Limit: Limit{4, 60},
+				Timeouts: Timeouts{2 * time.Second, time.Minute, time.Minute, 20 * time.Second, 10 * time.Minute}, Limit: Limit{4, 60, true},
 				Check: ActiveCheck{10 * time.Second, "/health", 2 * time.Second, true}},
 			{Name: "paid", URL: "https://api.example.com/v1", Dialect: OpenAI, Key: Secret{Env: "PAID_API_KEY"}},
 			{Name: "other", URL: "https://api.example.org/v1", Dialect: OpenAI, Check: DefaultActiveCheck},

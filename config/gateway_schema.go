@@ -53,13 +53,8 @@ func (d *decoder) backend(n *node, b *Backend) {
 			d.secret(n, &b.Key, "client (the client's own)")
 		},
 		"models": func(n *node) { b.Models = d.models(n) },
-		"limit": func(n *node) {
-			d.object(n, keys{
-				"concurrent": func(n *node) { set(&b.Limit.Concurrent, d.whole(n, 1, 100_000)) },
-				"per_minute": func(n *node) { set(&b.Limit.PerMinute, d.whole(n, 1, 100_000)) },
-			})
-		},
-		"check": func(n *node) { d.activeCheck(n, &b.Check) },
+		"limit":  func(n *node) { d.limit(n, &b.Limit) },
+		"check":  func(n *node) { d.activeCheck(n, &b.Check) },
 		"timeouts": func(n *node) {
 			limit := func(to *time.Duration) func(*node) {
 				return func(n *node) { set(to, d.duration(n, time.Millisecond)) }
@@ -74,6 +69,20 @@ func (d *decoder) backend(n *node, b *Backend) {
 	}
 	d.required(n, present, "url", `say where it is: url: "http://127.0.0.1:11434/v1"`)
 	d.required(n, present, "dialect", "say which API it speaks: dialect: openai, or anthropic")
+}
+
+func (d *decoder) limit(n *node, l *Limit) {
+	present := d.object(n, keys{
+		"concurrent": func(n *node) { set(&l.Concurrent, d.whole(n, 1, most)) },
+		"per_minute": func(n *node) { set(&l.PerMinute, d.whole(n, 1, most)) },
+		"by": func(n *node) {
+			by := d.choice(n, "process", "fleet")
+			l.Fleet = by != nil && *by == "fleet"
+		},
+	})
+	if present["by"] != nil && present["concurrent"] == nil && present["per_minute"] == nil {
+		d.fail(n, "want the key concurrent or per_minute beside by, have none", "say what is limited: {per_minute: 600, by: fleet}")
+	}
 }
 
 // activeCheck reads how a backend is checked: an empty map is all that is

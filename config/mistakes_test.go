@@ -81,6 +81,8 @@ var mistakes = []struct{ name, text, at, message string }{
 	{"answers that are not served", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], answers: splice}]", "2:45", "pass or whole"},
 	{"next_on that is no list", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], next_on: y}]", "2:45", "want a list of code"},
 	{"limit of nothing", "backends: {x: {url: http://a/v1, dialect: openai, limit: {concurrent: 0}}}", "1:71", "want a whole number from 1 to 100000"},
+	{"limit by nobody", "backends: {x: {url: http://a/v1, dialect: openai, limit: {per_minute: 9, by: team}}}", "1:78", `want process or fleet`},
+	{"limit of nobody", "backends: {x: {url: http://a/v1, dialect: openai, limit: {by: fleet}}}", "1:58", `say what is limited`},
 	{"check too often", "backends: {x: {url: http://a/v1, dialect: openai, check: {every: 500ms}}}", "1:66", `a duration of at least 1s`},
 	{"check without a path", "backends: {x: {url: http://a/v1, dialect: openai, check: {path: models}}}", "1:65", `begin it with /`},
 	{"check with a query", "backends: {x: {url: http://a/v1, dialect: openai, check: {path: /models?a=b}}}", "1:65", `without ? and #`},

@@ -109,6 +109,7 @@ func TestSchemaHasTheConfigsKeys(t *testing.T) {
 		"retry: {%}":                     retry,
 		"retry: {budget: {%}}":           retry.Properties["budget"],
 		"backends: {a: {%}}":             def("backend"),
+		"backends: {a: {limit: {%}}}":    def("backend").Properties["limit"],
 		"backends: {a: {check: {%}}}":    def("backend").Properties["check"],
 		"backends: {a: {timeouts: {%}}}": def("backend").Properties["timeouts"],
 		"routes: [{%}]":                  def("route"),

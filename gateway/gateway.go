@@ -98,13 +98,17 @@ func (g *Gateway) TakeOver(other *Gateway) {
 }
 
 // Run does what goes on beside the requests until ctx ends: it checks the
-// backends that have an [ActiveCheck]. Processes whose stores are one, and give
-// shares, check each backend once among them; nil = this process is alone.
+// backends that have an [ActiveCheck], and keeps limits of the fleet. Processes
+// whose stores are one, and give shares, check each backend once among them, and
+// divide the limits; nil = this process is alone.
 func (g *Gateway) Run(ctx context.Context, store fusebox.Sharer) {
 	var all sync.WaitGroup
 	for _, b := range g.backends {
 		if b.Check.Every > 0 {
 			all.Go(func() { b.checker().keep(ctx, g, store) })
+		}
+		if b.Limit.Fleet && store != nil {
+			all.Go(func() { b.limiter.keep(ctx, store, b.Name, g.owner) })
 		}
 	}
 	all.Wait()

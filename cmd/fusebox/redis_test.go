@@ -10,10 +10,13 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/redisstore"
 )
 
 // redisServer starts a redis-server without persistence on a free port and
@@ -243,5 +246,58 @@ func TestOneBadHostStopsAlone(t *testing.T) {
 	}
 	if said := bad.run("pick", "session/claude"); said.code != 75 {
 		t.Errorf("pick on the bad machine: exit code %d, want 75", said.code)
+	}
+}
+
+// Two gateways on one Redis have no more calls under way at a backend than the
+// fleet's limit, and all of it where they want it.
+func TestALimitOfTheFleetHoldsOverTwoProcesses(t *testing.T) {
+	t.Parallel()
+	const most = 6
+	host, _ := redisServer(t)
+	var running, highest, refused atomic.Int64
+	release := make(chan struct{})
+	u := newUpstream(t)
+	u.do(func(w http.ResponseWriter, r *http.Request) {
+		now := running.Add(1)
+		defer running.Add(-1)
+		for old := highest.Load(); now > old && !highest.CompareAndSwap(old, now); old = highest.Load() {
+		}
+		<-release
+		answerWell(w, r)
+	})
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	defer close(release)
+	p := newPlace(t)
+	p.env = append(p.env, "FUSEBOX_STORE=redis://"+host)
+	p.write("fusebox.yaml", fmt.Sprintf("backends: {only: {url: \"%s/v1\", dialect: openai, limit: {concurrent: %d, by: fleet}}}\n"+
+		"routes: [{match: \"*\", backends: [only]}]\n", u.URL, most))
+	ups := []*serving{p.up(), p.up()}
+
+	store, err := redisstore.Open(redisstore.Config{URL: "redis://" + host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	until(t, "both to have a part", func() bool {
+		share, err := store.Share(t.Context(), "limit/only/concurrent", fusebox.Claim{Owner: "test", Limit: most, For: time.Second})
+		return err == nil && share.Owners == 2 && !share.Short
+	})
+	for n := 0; highest.Load() < most && n < 2000; n++ {
+		for _, s := range ups {
+			asked.Go(func() {
+				if a, err := s.tryAsk("m"); err == nil && a.status == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+			})
+		}
+		until(t, "the calls to be refused or under way", func() bool { return running.Load()+refused.Load() == int64(2*n+2) })
+	}
+	if n := highest.Load(); n != most {
+		t.Errorf("%d calls at once, want %d", n, most)
+	}
+	if s := p.status("model/only/m"); len(s.Circuits) > 0 && s.Circuits[0].Failures > 0 {
+		t.Errorf("a limit that was reached is evidence: %+v", s.Circuits)
 	}
 }
