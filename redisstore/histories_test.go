@@ -140,7 +140,7 @@ func (a *actor) operate(at time.Time) []fusebox.Event {
 // Histories of real runs make sense, whatever happens meanwhile to the server
 // and to the way there.
 func TestHistories(t *testing.T) {
-	const actors, reports, faults = 4, 40, 10
+	const actors, reports, faults = 4, 40, 6
 	for _, fault := range []struct {
 		name     string
 		patience time.Duration // of one Apply

@@ -215,7 +215,7 @@ type report struct {
 }
 
 // maxBatch bounds the events that are folded without a look at the time.
-const maxBatch = 500
+const maxBatch = 100
 
 // next takes up the next batch, and reports whether there was one. A report
 // without events is one batch without events.
