@@ -65,7 +65,8 @@ func (s spread) median() float64 { return s.at(0.5) }
 // middle is the range in which the middle half of the values lies.
 func (s spread) middle() string { return short(s.at(0.25)) + "–" + short(s.at(0.75)) }
 
-// short prints three significant digits, of which none after the point from 100 on.
+// short prints three significant digits, at most three of them after the point
+// and none from 100 on.
 func short(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -78,6 +79,8 @@ func short(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case v < 0.1 && v > -0.1:
+		return fmt.Sprintf("%.3f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
 }
