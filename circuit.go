@@ -366,7 +366,7 @@ func (c *Circuit) tellOwn(s *State) {
 		return
 	}
 	host := HostOf(c.box.cfg.Worker)
-	before := State{Version: s.Version, Hosts: []Host{{Name: host, Own: &State{Phase: c.d.told.own}}}}
+	before := State{Version: s.Version, Hosts: []Host{{Name: host, Own: &OwnCircuit{Phase: c.d.told.own}}}}
 	after := State{Version: s.Version}
 	if h := s.host(host); h != nil {
 		after.Hosts = []Host{*h}

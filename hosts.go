@@ -9,7 +9,7 @@ import (
 
 // MaxQuorum is the largest quorum: a circuit knows of so many hosts, those that
 // reported last.
-const MaxQuorum = 16
+const MaxQuorum = 8
 
 // hostLives is for how long at least a host is live that has reported.
 const hostLives = 10 * time.Minute
@@ -31,7 +31,7 @@ type Host struct {
 	// Own is the host's own circuit: what its failures alone say. It begins with
 	// a failure, and is there only while the circuit itself is closed; its policy
 	// is the circuit's without the quorum.
-	Own *State `json:"own,omitempty"`
+	Own *OwnCircuit `json:"own,omitempty"`
 }
 
 // HostOf returns the host of a worker's name: what stands before the process's
@@ -69,8 +69,7 @@ func (s *State) For(worker string) *State {
 	if h == nil || h.Own == nil || h.Own.Phase == Closed {
 		return s
 	}
-	own := *h.Own
-	own.Policy = s.ownPolicy()
+	own := h.state(s)
 	own.Throttled, own.Version, own.Now, own.ownOf = s.Throttled, s.Version, s.Now, name
 	return &own
 }
@@ -201,13 +200,12 @@ func (s *State) applyOwn(e *Event) {
 		return
 	}
 	if h.Own == nil {
-		h.Own = &State{Since: h.Since, Seed: s.Seed ^ hashName(h.Name)>>11}
+		h.Own = &OwnCircuit{Since: h.Since}
 		if s.Since.After(h.Since) {
 			h.Own.Since = s.Since
 		}
 	}
-	own, o := h.Own, *e
-	own.Policy = s.ownPolicy()
+	own, o := h.state(s), *e
 	o.Version = own.Version
 	o.Admitted = e.Lease != "" // others count by when they began: their version is the circuit's
 	if o.Kind == KindEvidence {
@@ -221,7 +219,7 @@ func (s *State) applyOwn(e *Event) {
 		h.Own, h.Since = nil, own.Since
 		return
 	}
-	own.Policy = Policy{}
+	h.keep(&own)
 }
 
 // concerns reports whether e is for the host's own circuit. That begins with a

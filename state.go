@@ -263,7 +263,7 @@ func (s *State) HealthAt(t time.Time) Health {
 // one of a host's own.
 func (s *State) HasLease(token string) bool {
 	return s.lease(token) >= 0 || slices.ContainsFunc(s.Hosts, func(h Host) bool {
-		return h.Own != nil && h.Own.lease(token) >= 0
+		return h.Own != nil && slices.ContainsFunc(h.Own.Leases, func(l Lease) bool { return l.Token == token })
 	})
 }
 
@@ -311,8 +311,15 @@ func (s *State) impossible() string {
 			}
 		}
 	}
-	if len(s.Hosts) > MaxQuorum || slices.ContainsFunc(s.Hosts, func(h Host) bool { return h.Own != nil && len(h.Own.Hosts) > 0 }) {
+	if len(s.Hosts) > MaxQuorum {
 		return "hosts"
+	}
+	for i := range s.Hosts {
+		if h := &s.Hosts[i]; h.Own != nil {
+			if own := h.state(s); own.impossible() != "" {
+				return "hosts"
+			}
+		}
 	}
 	return ""
 }
@@ -321,10 +328,7 @@ func (s *State) impossible() string {
 func (s State) clone() State {
 	s.Leases = slices.Clone(s.Leases)
 	s.Marks, s.times = slices.Clone(s.Marks), slices.Clone(s.times)
-	s.Windows = slices.Clone(s.Windows)
-	for i := range s.Windows {
-		s.Windows[i].Buckets = slices.Clone(s.Windows[i].Buckets)
-	}
+	s.Windows = cloneWindows(s.Windows)
 	if s.Hold != nil {
 		h := *s.Hold
 		s.Hold = &h
@@ -332,9 +336,16 @@ func (s State) clone() State {
 	s.Hosts = slices.Clone(s.Hosts)
 	for i := range s.Hosts {
 		if own := s.Hosts[i].Own; own != nil {
-			copied := own.clone()
-			s.Hosts[i].Own = &copied
+			s.Hosts[i].Own = own.clone()
 		}
 	}
 	return s
+}
+
+func cloneWindows(windows []Window) []Window {
+	windows = slices.Clone(windows)
+	for i := range windows {
+		windows[i].Buckets = slices.Clone(windows[i].Buckets)
+	}
+	return windows
 }

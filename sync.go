@@ -510,9 +510,9 @@ func (s *State) shift(by time.Duration) {
 			shiftTime(t, by)
 		}
 		if h.Own != nil {
-			h.Own.Policy = s.ownPolicy() // it says what its windows are
-			h.Own.shift(by)
-			h.Own.Policy = Policy{}
+			own := h.state(s)
+			own.shift(by)
+			h.keep(&own)
 		}
 	}
 	if s.Hold != nil {
