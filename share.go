@@ -67,7 +67,7 @@ func (s Shares) Claim(c Claim, now time.Time) Share {
 			delete(s, owner)
 			continue
 		}
-		got.Held -= h.Held
+		got.Held -= max(h.Held, 0)
 		got.Owners++
 		got.Short = got.Short || h.Held < h.Need
 	}
