@@ -58,7 +58,7 @@ func (c *Circuit) modeOf(s *State, t time.Time, live bool) mode {
 		timed = timed || p.Trip[i].kind == tripSlow
 		windowed = windowed || p.Trip[i].isShare()
 	}
-	if windowed && !s.clean() {
+	if windowed && !clean(s.Windows) {
 		return modeLocked // a success may matter: it brings a window to its least number of calls
 	}
 	switch {
@@ -72,9 +72,9 @@ func (c *Circuit) modeOf(s *State, t time.Time, live bool) mode {
 
 // clean reports whether no window holds anything bad, so that successes cannot
 // trip a rule.
-func (s *State) clean() bool {
-	for i := range s.Windows {
-		for _, b := range s.Windows[i].Buckets {
+func clean(windows []Window) bool {
+	for i := range windows {
+		for _, b := range windows[i].Buckets {
 			if b.Bad > 0 {
 				return false
 			}

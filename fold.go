@@ -31,6 +31,14 @@ func (s *State) adopt(p Policy, circuit string) {
 	default:
 		if !slices.Equal(p.Trip, s.Policy.Trip) {
 			s.Windows = nil // their buckets were counted for other rules
+			for i := range s.Hosts {
+				if own := s.Hosts[i].Own; own != nil {
+					own.Windows = nil
+				}
+			}
+		}
+		if p.Quorum <= 1 {
+			s.Hosts, s.LastProber = nil, ""
 		}
 		s.Policy = p
 	}
@@ -396,7 +404,7 @@ func (s *State) hold(e *Event, t time.Time) {
 	if e.Phase == Closed {
 		s.clear()
 		s.move(Closed, t, because("held closed", e.Cause))
-		s.Until = time.Time{}
+		s.Until, s.LastProber = time.Time{}, ""
 	} else {
 		until := s.Until
 		if s.Phase != Open || !s.countsRefusals() && until.Before(t) {
@@ -404,6 +412,7 @@ func (s *State) hold(e *Event, t time.Time) {
 		}
 		s.move(Open, t, because("held open", e.Cause))
 		s.Until = until
+		s.forgive()
 	}
 	s.Leases = nil
 	s.Hold = &Hold{To: e.Phase, At: t, Until: e.Until, Reason: e.Cause}

@@ -24,13 +24,14 @@ type Host struct {
 	Seen   time.Time `json:"seen"`            // its newest report
 	Failed time.Time `json:"failed,omitzero"` // its newest failure since the circuit last closed
 	Vote   uint64    `json:"vote,omitempty"`  // that failure's number among the votes
-	Class  Class     `json:"class,omitempty"` // that failure's
+	Class  Class     `json:"class,omitempty"` // of its newest failure of those that open at once
 	Slow   time.Time `json:"slow,omitzero"`   // its newest result that a Slow rule calls slow
 	Since  time.Time `json:"since,omitzero"`  // when its own circuit closed last; what began before has no vote there
 
-	// Own is the host's own circuit: what its failures alone say. It begins with
-	// a failure, and is there only while the circuit itself is closed; its policy
-	// is the circuit's without the quorum.
+	// Own is the host's own circuit: what its results alone say. It begins with
+	// a failure, where a rule looks at shares with any result, and is there only
+	// while the circuit itself is closed; its policy is the circuit's without the
+	// quorum.
 	Own *OwnCircuit `json:"own,omitempty"`
 }
 
@@ -108,8 +109,7 @@ func (e *Event) isReport() bool {
 }
 
 // sees notes that a host has reported. Where there are too many the one makes
-// room that was not seen for the longest time, rather one that has no circuit
-// of its own.
+// room that was not seen for the longest time, rather one that is well.
 func (s *State) sees(e *Event, t time.Time) {
 	name := HostOf(e.Worker)
 	if h := s.host(name); h != nil {
@@ -132,16 +132,27 @@ func (s *State) sees(e *Event, t time.Time) {
 
 // expendable reports whether h makes room before other.
 func (h *Host) expendable(other *Host) bool {
-	if (h.Own == nil) != (other.Own == nil) {
-		return h.Own == nil
+	if failing := h.failing(); failing != other.failing() {
+		return !failing
 	}
 	return h.Seen.Before(other.Seen)
 }
 
+// failing reports whether the host's own circuit knows of failures.
+func (h *Host) failing() bool {
+	own := h.Own
+	return own != nil && (own.Phase != Closed || own.Streak > 0 || len(own.Marks) > 0 || !clean(own.Windows))
+}
+
 // blame notes the failure e, the next vote, with its host.
 func (s *State) blame(e *Event) {
-	if h := s.host(HostOf(e.Worker)); h != nil && s.Policy.Quorum > 1 {
-		h.Failed, h.Vote, h.Class = e.At, s.Votes+1, e.Class
+	h := s.host(HostOf(e.Worker))
+	if h == nil || s.Policy.Quorum <= 1 {
+		return
+	}
+	h.Failed, h.Vote = e.At, s.Votes+1
+	if s.onClass(e.Class) {
+		h.Class = e.Class
 	}
 }
 
@@ -196,7 +207,7 @@ func (s *State) classQuorate(t time.Time) bool {
 func (s *State) applyOwn(e *Event) {
 	h := s.host(HostOf(e.Worker))
 	stale := e.Admitted && e.Version != s.Version // it has no vote in the circuit either
-	if h == nil || stale || !h.concerns(e) {
+	if h == nil || stale || !h.concerns(e, s.Policy.hasShare()) {
 		return
 	}
 	if h.Own == nil {
@@ -206,6 +217,7 @@ func (s *State) applyOwn(e *Event) {
 		}
 	}
 	own, o := h.state(s), *e
+	own.Throttled = s.Throttled
 	o.Version = own.Version
 	o.Admitted = e.Lease != "" // others count by when they began: their version is the circuit's
 	if o.Kind == KindEvidence {
@@ -214,20 +226,28 @@ func (s *State) applyOwn(e *Event) {
 			o.Outcome = Canceled
 		}
 	}
+	before := own.Phase
 	own.apply(&o)
-	if own.Phase == Closed && own.CountAt(e.clock()) == 0 {
-		h.Own, h.Since = nil, own.Since
+	switch {
+	case own.Phase != Closed:
+	case before != Closed: // what came before its recovery has no part in the quorum either
+		*h = Host{Name: h.Name, Seen: h.Seen, Since: own.Since}
+		return
+	case own.CountAt(e.clock()) == 0 && !s.Policy.hasShare():
+		h.Own = nil
 		return
 	}
 	h.keep(&own)
 }
 
 // concerns reports whether e is for the host's own circuit. That begins with a
-// failure; what it is asked and refuses is told to it while it is not closed.
-func (h *Host) concerns(e *Event) bool {
+// failure, or where there are shares with what they are of; what it is asked and
+// refuses is told to it while it is not closed.
+func (h *Host) concerns(e *Event, shares bool) bool {
 	switch e.Kind {
 	case KindEvidence:
-		return h.Own != nil || e.Outcome == Failure && !e.Late && e.Lease == ""
+		begins := e.Outcome == Failure || shares && (e.Outcome == Success || e.Outcome == Rejected)
+		return h.Own != nil || begins && !e.Late && e.Lease == ""
 	case KindLease, KindDenied:
 		return h.Own != nil && h.Own.Phase != Closed
 	}

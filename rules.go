@@ -339,6 +339,11 @@ func (s *State) latest(within time.Duration, t time.Time) time.Time {
 
 func (t *Trip) isShare() bool { return t.kind == tripRate || t.kind == tripSlow }
 
+// hasShare reports whether a rule of p looks at a share of the results.
+func (p *Policy) hasShare() bool {
+	return slices.ContainsFunc(p.Trip, func(rule Trip) bool { return rule.isShare() })
+}
+
 // measure returns the failures that rule counts at t and whether it is met.
 // window is the index of the rule among the ratios.
 func (s *State) measure(rule *Trip, window int, t time.Time) (count int, met bool) {

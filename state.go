@@ -316,7 +316,7 @@ func (s *State) impossible() string {
 	}
 	for i := range s.Hosts {
 		if h := &s.Hosts[i]; h.Own != nil {
-			if own := h.state(s); own.impossible() != "" {
+			if own := h.state(s); s.Phase != Closed || own.impossible() != "" {
 				return "hosts"
 			}
 		}
