@@ -116,10 +116,6 @@ func (p *Policy) marksNeeded() int {
 // runs ahead must fill no memory.
 const mostAhead = 64
 
-// mostUnquorate is how many times the marks needed are kept where the failures
-// of too few hosts do not open the circuit.
-const mostUnquorate = 4
-
 // prune drops the marks that no rule can need at t or later. Beside those that
 // count at t, as many as are needed are kept of the past and of the future, in
 // case that it is t which is wrong.
@@ -145,8 +141,8 @@ func (s *State) prune(t time.Time) {
 			kept = append(kept, past[i])
 		}
 	}
-	if most := mostUnquorate * need; s.Policy.Quorum > 1 && len(kept) > most {
-		kept = kept[len(kept)-most:]
+	if most := need + need/2; s.Policy.Quorum > 1 && len(kept) > most {
+		kept = kept[len(kept)-most:] // more than open it, but of too few hosts: the newest are enough
 	}
 	if len(ahead) > mostAhead {
 		slices.SortStableFunc(ahead, func(a, b Mark) int { return a.At.Compare(b.At) })
