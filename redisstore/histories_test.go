@@ -38,6 +38,7 @@ type actor struct {
 	state    fusebox.State
 	lease    string         // of the probe that it makes
 	lost     *fusebox.State // what it knew, where the store had lost it
+	gaveUp   bool           // once is enough: what nobody knows makes the check long
 }
 
 // act makes one report and takes in the answer. One whose answer does not come
@@ -49,18 +50,20 @@ func (a *actor) act(t *testing.T) {
 		a.newest.N++
 		events[i].ID = a.newest
 	}
-	for {
+	for first := a.now(); t.Context().Err() == nil; {
 		call := applied{span: span{begin: a.begin()}, worker: a.worker, events: events}
+		call.waited = call.begin - first
 		ctx, cancel := context.WithTimeout(t.Context(), a.patience)
 		call.state, call.err = a.store.Apply(ctx, name, a.policy, events...)
 		cancel()
+		call.again = call.err != nil && (a.gaveUp || a.random.IntN(2) == 0)
 		a.add(call)
-		if call.err == nil {
+		switch {
+		case call.err == nil:
 			a.learn(call.state, events)
 			return
-		}
-		if a.random.IntN(2) == 0 {
-			a.newest, a.lease = fusebox.EventID{From: newToken()}, ""
+		case !call.again:
+			a.gaveUp, a.newest, a.lease = true, fusebox.EventID{From: newToken()}, ""
 			return
 		}
 	}
@@ -144,26 +147,28 @@ func TestHistories(t *testing.T) {
 	for _, fault := range []struct {
 		name     string
 		patience time.Duration // of one Apply
-		strike   func(s *server, h *history)
+		strike   func(s *server, p *proxy, h *history)
 	}{
-		{"nothing happens", patience, func(*server, *history) {}},
-		{"the lock is lost under its holder", patience, func(s *server, _ *history) { s.do("DEL", circuitKey("lock")) }},
-		{"scripts are forgotten", patience, func(s *server, _ *history) { s.do("SCRIPT", "FLUSH") }},
-		{"connections break", patience, func(s *server, _ *history) { s.do("CLIENT", "KILL", "TYPE", "normal") }},
-		{"the server is stopped for longer than a lock lasts", 2 * lockTime, func(s *server, h *history) {
+		{"nothing happens", patience, func(*server, *proxy, *history) {}},
+		{"the lock is lost under its holder", patience, func(s *server, _ *proxy, _ *history) { s.do("DEL", circuitKey("lock")) }},
+		{"scripts are forgotten", patience, func(s *server, _ *proxy, _ *history) { s.do("SCRIPT", "FLUSH") }},
+		{"connections break", patience, func(s *server, _ *proxy, _ *history) { s.do("CLIENT", "KILL", "TYPE", "normal") }},
+		{"answers break off in the middle", patience, func(_ *server, p *proxy, _ *history) { p.mend(); p.breakAfter(5000) }},
+		{"the server is stopped for longer than a lock lasts", 2 * lockTime, func(s *server, _ *proxy, h *history) {
 			failed := h.failed()
 			s.stop()
 			eventually(s.TB, "a report gets no answer", func() bool { return h.failed() > failed })
 			s.wake()
 		}},
-		{"the server is killed with its data", 500 * time.Millisecond, func(s *server, h *history) { h.crash(s.kill); s.start() }},
+		{"the server is killed with its data", 500 * time.Millisecond, func(s *server, _ *proxy, h *history) { h.crash(s.kill); s.start() }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			s := startServer(t)
+			p := startProxy(t, s.host())
 			h := newHistory(busy())
 			var acting sync.WaitGroup
 			for i := range actors {
-				a := &actor{history: h, worker: i, store: openStore(t, s.url()), patience: fault.patience,
+				a := &actor{history: h, worker: i, store: openStore(t, p.url()), patience: fault.patience,
 					random: rand.New(rand.NewPCG(1, uint64(i))), newest: fusebox.EventID{From: newToken()}}
 				acting.Go(func() {
 					for range reports {
@@ -173,7 +178,7 @@ func TestHistories(t *testing.T) {
 			}
 			for i := range faults {
 				eventually(t, "reports are made", func() bool { return h.calls() >= actors*reports*(i+1)/(faults+1) })
-				fault.strike(s, h)
+				fault.strike(s, p, h)
 			}
 			acting.Wait()
 			h.sound(t)

@@ -42,6 +42,8 @@ type applied struct {
 	events []fusebox.Event
 	state  fusebox.State // that was answered
 	err    error         // it may have arrived, then or later
+	again  bool          // the same report was sent again after it
+	waited int64         // nanoseconds since the report was sent first
 }
 
 func newHistory(p fusebox.Policy) *history { return &history{policy: p, origin: time.Now()} }
@@ -109,7 +111,7 @@ func (h *history) operations() []porcupine.Operation {
 	}
 	for _, a := range h.applied {
 		told := tell{}
-		if n := len(a.events); n > 0 {
+		if n := len(a.events); n > 0 && !a.again {
 			told.newest = a.events[n-1].ID
 			for _, life := range h.lives(a) {
 				steps = append(steps, porcupine.Operation{ClientId: a.worker, Input: takeIn{a.events}, Call: life.begin, Return: life.end})
@@ -126,10 +128,10 @@ func (h *history) operations() []porcupine.Operation {
 // every life of the server that it saw. A crash ends what is under way.
 func (h *history) lives(a applied) []span {
 	var lives []span
-	life := a.span
+	life := span{a.begin - a.waited, a.end}
 	for _, c := range h.crashes {
 		switch {
-		case c.end < a.begin:
+		case c.end < life.begin:
 			continue
 		case c.begin > a.end:
 			if a.err != nil {
