@@ -160,7 +160,7 @@ func TestHistories(t *testing.T) {
 			eventually(s.TB, "a report gets no answer", func() bool { return h.failed() > failed })
 			s.wake()
 		}},
-		{"the server is killed with its data", 500 * time.Millisecond, func(s *server, _ *proxy, h *history) { h.crash(s.kill); s.start() }},
+		{"the server is killed with its data", patience, func(s *server, _ *proxy, h *history) { h.crash(s.kill); s.start() }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			s := startServer(t)
