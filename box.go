@@ -302,7 +302,7 @@ func (c *Circuit) evict(t time.Time) bool {
 		s := &c.d.state
 		n, _ := c.cur.Load().ok.peek()
 		unreported := c.box.records() && n > 0 || len(c.d.pending) > 0 || c.d.asking
-		if unreported || s.Phase != Closed || s.Hold.active(t) || t.Before(s.Throttled) || s.CountAt(t) > 0 {
+		if unreported || c.deciding().Phase != Closed || s.Hold.active(t) || t.Before(s.Throttled) || s.CountAt(t) > 0 {
 			return false
 		}
 	}

@@ -414,7 +414,7 @@ func (c *Circuit) run(e *epoch, t time.Time, n, elapsed int64) Event {
 			t = last // they ended in the bucket that was open then
 		}
 	}
-	run := Event{At: t, Elapsed: time.Duration(elapsed / n), Admitted: true, Version: e.version}
+	run := Event{At: t, Elapsed: time.Duration(elapsed / n), Admitted: true, Version: e.version, Worker: c.box.cfg.Worker}
 	if n > 1 {
 		run.N, run.Since = int(n), t
 		if c.d != nil && !c.d.since.IsZero() && c.d.since.Before(t) {
@@ -480,8 +480,9 @@ func (c *Circuit) peek(e *epoch, s *State, t time.Time) {
 		run := c.run(e, t, n, elapsed)
 		s.apply(&run)
 	}
-	refused, _ := e.refused.peek()
-	s.Denied += int(refused)
+	if n, _ := e.refused.peek(); n > 0 {
+		s.apply(&Event{Kind: KindDenied, At: t, N: int(n), Reason: e.denial.reason, Worker: c.box.cfg.Worker})
+	}
 }
 
 // State returns a copy of the state that decides for this process; see
@@ -504,12 +505,18 @@ func (c *Circuit) allowAs(ctx context.Context, t time.Time, live bool) (Permit, 
 // version is the circuit's version as calls see it.
 func (c *Circuit) version() uint64 { return c.cur.Load().version }
 
-// closedSince reports whether the circuit has closed since that version.
-func (c *Circuit) closedSince(version uint64) bool {
-	if c.version() == version {
+// closedSince reports whether the circuit has closed since that version, or its
+// host's own one since that time.
+func (c *Circuit) closedSince(version uint64, t time.Time) bool {
+	if c.version() == version && c.policy.Load().Quorum <= 1 {
 		return false
 	}
 	c = c.lock()
 	defer c.mu.Unlock()
-	return c.known().Phase == Closed
+	s := c.known()
+	if s.Version != version {
+		return s.Phase == Closed
+	}
+	own := s.host(HostOf(c.box.cfg.Worker))
+	return own != nil && own.Since.After(t)
 }

@@ -293,6 +293,9 @@ func (c *Circuit) better(s State, ahead bool) (State, bool) {
 		best.apply(&d.pending[i])
 	}
 	lost := s.Version < d.shared.Version || s.Revision < best.Revision
+	if ahead && best.Policy.Quorum > 1 { // what one host came to by itself is not for all
+		best, ahead = d.shared.clone(), false
+	}
 	if ahead && d.state.Version > best.Version {
 		best = d.state.clone()
 	}
@@ -308,12 +311,26 @@ func (c *Circuit) adopt(s State) {
 	for i := range d.pending {
 		d.state.apply(&d.pending[i])
 	}
+	if d.state.Version < d.told.version {
+		c.takeBack()
+	}
 	if !d.met { // what happened before this process came is no news
 		d.met = true
 		d.told = told{phase: d.shared.Phase, version: max(d.shared.Version, d.told.version), own: d.shared.ownPhase(HostOf(y.box.cfg.Worker))}
 	}
 	c.tell(&d.shared)
 	c.refresh(c.box.now(), true)
+}
+
+// takeBack tells the listeners that what this process came to while it was
+// without the store does not hold.
+func (c *Circuit) takeBack() {
+	s, last := &c.d.state, c.d.told
+	if s.Phase != last.phase {
+		c.box.out.transition(Transition{At: c.box.now(), Circuit: c.name, From: last.phase, To: s.Phase,
+			Version: s.Version, Until: s.Until, Cause: "the store is back"})
+	}
+	c.d.told = told{phase: s.Phase, version: s.Version}
 }
 
 // watch takes over what other processes changed.
@@ -433,7 +450,11 @@ func (y *syncer) probe(ctx context.Context, c *Circuit, request Event) (Permit, 
 		now.d.grant, now.d.unused = "", 0
 		return now.permit(t, request.Lease, true), nil
 	}
-	p, refusal := now.refuse(now.deciding(), t, true)
+	s := now.deciding()
+	if s.Decide(t).Go { // another's probe has closed it meanwhile
+		return now.permit(t, "", true), nil
+	}
+	p, refusal := now.refuse(s, t, true)
 	return p, refusal
 }
 

@@ -124,9 +124,9 @@ func (h *history) tool(name string) *toolHistory {
 }
 
 // counts reports whether m still counts at t. closed tells whether the tool's
-// circuit has closed since the version given.
-func (m *mishap) counts(rules *Thrash, t time.Time, closed func(version uint64) bool) bool {
-	return m.failures > 0 && t.Sub(m.at) < rules.Forget && !closed(m.version)
+// circuit has closed since the version and time given.
+func (m *mishap) counts(rules *Thrash, t time.Time, closed func(uint64, time.Time) bool) bool {
+	return m.failures > 0 && t.Sub(m.at) < rules.Forget && !closed(m.version, m.at)
 }
 
 // again counts a failure of a call that began at the moment start, if it is a
@@ -143,7 +143,7 @@ func (m *mishap) again(start, moment uint64, t time.Time, version uint64, text s
 
 // check returns what stands against a call at t: the mishap, and under which
 // text it is refused; nil if nothing does. It has no effects.
-func (h *history) check(tool, call string, t time.Time, closed func(uint64) bool) (m *mishap, script string) {
+func (h *history) check(tool, call string, t time.Time, closed func(uint64, time.Time) bool) (m *mishap, script string) {
 	if m, ok := h.calls.peek(call); ok && call != "" && m.failures >= h.rules.Repeats && m.counts(h.rules, t, closed) {
 		return m, scriptThrash
 	}
@@ -171,7 +171,7 @@ func (h *history) worked(tool, call string) {
 
 // failed notes a call that began at the moment start and failed at t, and
 // returns the failures in a row over all tools.
-func (h *history) failed(tool, call string, start uint64, t time.Time, version uint64, err error, closed func(uint64) bool) int {
+func (h *history) failed(tool, call string, start uint64, t time.Time, version uint64, err error, closed func(uint64, time.Time) bool) int {
 	moment := h.now()
 	text := ErrorText(err)
 	th := h.tool(tool)
