@@ -57,25 +57,39 @@ type checker struct {
 func (b *backend) checker() *checker { return &checker{ActiveCheck: b.Check, backend: b} }
 
 // keep checks until ctx ends. Of the processes that share a store one does: who
-// holds the only share of the check. The others see what it showed.
+// holds the only share of the check, or has the probe where the checks' circuit is
+// open. The others see what it showed.
 func (c *checker) keep(ctx context.Context, g *Gateway, store fusebox.Sharer) {
 	duty := duty{store: store, name: c.backend.checkCircuit(), owner: g.owner, every: c.Every, missed: c.missed()}
 	tick := time.NewTicker(min(c.Every, look))
 	defer tick.Stop()
 	for {
-		if now := time.Now(); !now.Before(duty.next) && duty.take(ctx, now) && !c.check(ctx, g) {
-			duty.pass(ctx)
+		if now := time.Now(); !now.Before(duty.next) {
+			if c.open() {
+				duty.leave(ctx, now) // it may be so for this host alone
+				c.check(ctx, g)
+			} else if duty.take(ctx, now) && !c.check(ctx, g) {
+				duty.pass(ctx)
+			}
 		}
 		if c.Probe {
 			c.probe(ctx, time.Now())
 		}
 		select {
 		case <-ctx.Done():
-			duty.end(ctx)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
+			defer cancel()
+			duty.leave(ctx, time.Now())
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// open reports whether the circuit of the checks is.
+func (c *checker) open() bool {
+	checks, err := c.backend.box.Circuit(c.backend.checkCircuit())
+	return err == nil && checks.State().Phase != fusebox.Closed
 }
 
 // check asks the backend once, if its circuits let it, and reports whether
@@ -108,8 +122,14 @@ func (c *checker) check(ctx context.Context, g *Gateway) (well bool) {
 // may reports whether a circuit lets a check through.
 func (c *checker) may(circuit *fusebox.Circuit, probe bool) bool {
 	state := circuit.State()
-	d := state.Decide(time.Now())
-	return d.Go || d.Probe && probe
+	return state.Decide(time.Now()).Go || probe && probing(&state, time.Now())
+}
+
+// probing reports whether a circuit's cooldown is over: a probe may be free, or
+// have been granted to this process too late for who asked for it.
+func probing(s *fusebox.State, now time.Time) bool {
+	d := s.Decide(now)
+	return d.Probe || d.Reason == fusebox.ReasonProbing
 }
 
 // ask makes the call. Any answer that is no failure says that the backend can
@@ -163,7 +183,7 @@ func (c *checker) probe(ctx context.Context, now time.Time) {
 			continue
 		}
 		state := circuit.State()
-		if !state.Decide(now).Probe || !shown.Checked.After(state.Until) || !shown.Checked.After(state.Since) {
+		if !probing(&state, now) || !shown.Checked.After(state.Until) || !shown.Checked.After(state.Since) {
 			continue
 		}
 		if p, err := circuit.Allow(ctx); err == nil && p.Probe() {
@@ -188,18 +208,27 @@ func (b *backend) awaits(circuit *fusebox.Circuit, now time.Time) (*fusebox.Deni
 	}
 	shown := checks.State()
 	d := shown.Decide(now)
-	silent := now.Sub(shown.Checked) > b.Check.missed()
+	silent := now.Sub(heard(&shown)) > b.Check.missed()
 	down := d.Reason == fusebox.ReasonHeld || !d.Go && d.Reason != fusebox.ReasonThrottled && !silent
 	if down && !checks.Observes() {
 		return denial(checks, &shown, now), nil
 	}
 	if b.Check.Probe && !silent && !circuit.Observes() {
-		if state := circuit.State(); state.Decide(now).Probe {
+		if state := circuit.State(); probing(&state, now) {
 			return fusebox.NewDenial(fusebox.DenialInfo{Circuit: circuit.Name(), Reason: fusebox.ReasonProbing, Failures: state.CountAt(now),
-				Until: shown.Checked.Add(b.Check.Every), LastError: state.LastError}), nil
+				Until: heard(&shown).Add(b.Check.Every), LastError: state.LastError}), nil
 		}
 	}
 	return nil, nil
+}
+
+// heard is when a circuit was last told something. What one host alone sees, the
+// state says as Latest.
+func heard(s *fusebox.State) time.Time {
+	if s.Latest.After(s.Checked) {
+		return s.Latest
+	}
+	return s.Checked
 }
 
 // countWait counts the refusal with the circuit of the checks, if it is its.

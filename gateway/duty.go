@@ -13,7 +13,7 @@ type duty struct {
 	name, owner   string
 	every, missed time.Duration
 	next          time.Time // when it is due
-	others        bool      // wait for it
+	held, others  bool      // it is this process's; others wait for it
 }
 
 // take reports whether it is this process's turn. Where the store is out of
@@ -24,7 +24,7 @@ func (d *duty) take(ctx context.Context, now time.Time) bool {
 		return true
 	}
 	share, err := d.store.Share(ctx, d.name, d.claim(1, d.missed-d.every))
-	d.others = share.Owners > 1
+	d.held, d.others = d.held && err != nil || share.Held > 0, share.Owners > 1
 	return err != nil || share.Held > 0
 }
 
@@ -39,14 +39,16 @@ func (d *duty) pass(ctx context.Context) {
 	}
 }
 
-// end gives the turn up; where that does not arrive it lapses.
-func (d *duty) end(ctx context.Context) {
-	if d.store == nil {
+// leave gives the duty up, if it is this process's; where that does not arrive it
+// lapses.
+func (d *duty) leave(ctx context.Context, now time.Time) {
+	d.next = now.Add(d.every)
+	if !d.held {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
-	defer cancel()
-	d.store.Share(ctx, d.name, d.claim(0, d.every))
+	if _, err := d.store.Share(ctx, d.name, d.claim(0, d.every)); err == nil {
+		d.held = false
+	}
 }
 
 func (d *duty) claim(want int, length time.Duration) fusebox.Claim {
