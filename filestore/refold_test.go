@@ -43,6 +43,7 @@ func (w *workshop) store() *Store { return w.stores[rapid.IntRange(0, 2).Draw(w.
 
 func (w *workshop) policy() fusebox.Policy {
 	p := fusebox.DefaultPolicy("tool")
+	p.Quorum = rapid.IntRange(1, 2).Draw(w.T, "quorum")
 	switch rapid.IntRange(0, 9).Draw(w.T, "policy") {
 	case 0:
 		p.Trip = []fusebox.Trip{fusebox.Count(200, time.Hour)}
@@ -65,7 +66,7 @@ func (w *workshop) at() time.Time {
 }
 
 func (w *workshop) event() fusebox.Event {
-	e := fusebox.Event{At: w.at(), Worker: "w", Run: "r"}
+	e := fusebox.Event{At: w.at(), Worker: rapid.SampledFrom([]string{"a:1", "a:2", "b:2"}).Draw(w.T, "worker"), Run: "r"}
 	switch rapid.IntRange(0, 15).Draw(w.T, "event") {
 	case 0:
 		e.Outcome, e.N, e.Since = fusebox.Success, 3, e.At.Add(-time.Second)
