@@ -53,7 +53,7 @@ func explain(ctx context.Context, store fusebox.Store, circuit string) (*explana
 	}
 	x.trim()
 	if s.Phase == fusebox.Closed {
-		x.countNewest(x.Status.Failures)
+		x.countNewest(x.Status.Failures, "")
 	}
 	return x, nil
 }
@@ -78,7 +78,7 @@ func (x *explanation) fold(before fusebox.State, e fusebox.Event) fusebox.State 
 			if e.Kind == fusebox.KindEvidence {
 				earlier-- // this record is the last of them
 			}
-			x.countNewest(earlier)
+			x.countNewest(earlier, transition.Host)
 		}
 		if transition.To == fusebox.Closed && transition.Host == "" && after.Votes == 0 { // what came before counts no more
 			x.Records, x.Omitted = x.Records[:0], 0
@@ -102,10 +102,11 @@ func (x *explanation) trim() {
 	}
 }
 
-// countNewest marks the newest n failures as the ones that counted.
-func (x *explanation) countNewest(n int) {
+// countNewest marks the newest n failures as the ones that counted: of the host,
+// if its own circuit is meant.
+func (x *explanation) countNewest(n int, host string) {
 	for i := len(x.Records) - 1; i >= 0 && n > 0; i-- {
-		if r := &x.Records[i]; r.mark {
+		if r := &x.Records[i]; r.mark && (host == "" || fusebox.HostOf(r.Event.Worker) == host) {
 			r.Counted = true
 			n--
 		}

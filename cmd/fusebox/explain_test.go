@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,19 @@ func (x *explanation) counted() []int {
 		}
 	}
 	return minutes
+}
+
+func TestWhyMarksTheFailuresOfTheHostWhoseOwnCircuitOpened(t *testing.T) {
+	p := streakPolicy()
+	p.Trip, p.Quorum = []fusebox.Trip{fusebox.Streak(3)}, 3
+	of := func(host string, e fusebox.Event) fusebox.Event {
+		e.Worker = host + ":1"
+		return e
+	}
+	x := explained(t, p, of("c", success(-1)), of("a", failure(0)), of("b", failure(1)), of("a", failure(2)), of("a", failure(3)), of("c", success(4)))
+	if have := x.counted(); !slices.Equal(have, []int{0, 2, 3}) {
+		t.Errorf("counted: %v, want those of the host", have)
+	}
 }
 
 func TestWhyMarksTheRecordsThatCounted(t *testing.T) {

@@ -247,12 +247,13 @@ func (a *app) operate(ctx context.Context, circuits []string, e fusebox.Event) e
 }
 
 // namedPolicy is the policy that the configuration names for a circuit; zero,
-// which stands for the stored one, where it names none. That of a run is thrash's.
+// which stands for the stored one, where it names none and no quorum either. That
+// of a run is thrash's.
 func namedPolicy(c *config.Config, circuit string) fusebox.Policy {
 	switch {
 	case fusebox.Kind(circuit) == "run":
 		return c.Thrash.RunPolicy()
-	case !c.Names(circuit):
+	case !c.Names(circuit) && c.Quorum == 0:
 		return fusebox.Policy{}
 	}
 	return c.Policy(circuit)

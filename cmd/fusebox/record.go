@@ -194,7 +194,8 @@ func (r *recorder) policyOf(circuit string) (fusebox.Policy, error) {
 	return sessionPolicy(r.cfg, r.policy, circuit)
 }
 
-// apply records events of one circuit and prints the state after them.
+// apply records events of one circuit and prints the state after them that
+// decides for this worker.
 func (r *recorder) apply(ctx context.Context, circuit string, events []fusebox.Event) error {
 	p, err := r.policyOf(circuit)
 	if err != nil {
@@ -211,7 +212,7 @@ func (r *recorder) apply(ctx context.Context, circuit string, events []fusebox.E
 	if err != nil {
 		return fmt.Errorf("not recorded: %w", err)
 	}
-	status := s.StatusAt(circuit, s.Clock())
+	status := s.For(r.worker).StatusAt(circuit, s.Clock())
 	if r.json {
 		return r.printJSON(status)
 	}
