@@ -100,8 +100,7 @@ func (c *call) readBody() (err error) {
 	}
 	c.dog.expectClient(theRequest, bodyTime, c.began)
 	if n > 0 {
-		c.body = make([]byte, n)
-		_, err = io.ReadFull(c.r.Body, c.body)
+		c.body, err = readDeclared(c.r.Body, n)
 	} else {
 		c.body, err = io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
 	}
@@ -117,6 +116,24 @@ func (c *call) readBody() (err error) {
 		return refuse(http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("The body did not arrive within %v.", bodyTime))
 	}
 	return c.over()
+}
+
+// believed is how much of a declared length gets its memory before it is there.
+const believed = 1 << 20
+
+// readDeclared reads a body of n bytes. Its memory grows with what has come, so
+// that a length alone costs nothing.
+func readDeclared(r io.Reader, n int64) ([]byte, error) {
+	body := make([]byte, min(n, believed))
+	for read := 0; ; {
+		if _, err := io.ReadFull(r, body[read:]); err != nil {
+			return nil, err
+		}
+		if read = len(body); int64(read) == n {
+			return body, nil
+		}
+		body = append(body, make([]byte, min(n-int64(read), int64(read)))...)
+	}
 }
 
 func tooLarge(limit int64) *refusal {
