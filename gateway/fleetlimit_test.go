@@ -133,8 +133,8 @@ func (f *fleet) load(length, step time.Duration, begin func(worker int)) {
 func TestAFleetNeverHasMoreAtOnceThanItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 7
-		f := newFleet(t, 3, Limit{Concurrent: limit}, nil)
-		f.pass(3 * time.Second)
+		f := newFleet(t, 3, Limit{Concurrent: limit}, farAway)
+		f.pass(5 * time.Second)
 		var running atomic.Int64
 		var most int64
 		begun := 0
@@ -161,8 +161,8 @@ func TestAFleetNeverHasMoreAtOnceThanItsLimit(t *testing.T) {
 func TestAFleetNeverBeginsMoreInAMinuteThanItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 60
-		f := newFleet(t, 3, Limit{PerMinute: limit}, nil)
-		f.pass(3 * time.Second)
+		f := newFleet(t, 3, Limit{PerMinute: limit}, farAway)
+		f.pass(5 * time.Second)
 		var begun []time.Time
 		f.load(5*time.Minute, 300*time.Millisecond, func(w int) {
 			if f.enter(w, 1) == 0 {
@@ -178,6 +178,19 @@ func TestAFleetNeverBeginsMoreInAMinuteThanItsLimit(t *testing.T) {
 			t.Errorf("%d begun in 5 minutes: the limit is not used", n)
 		}
 	})
+}
+
+// distant is a store whose answers take a while: what it has granted to one is
+// long another's when the first learns that it is not its own any more.
+type distant struct{ fusebox.Sharer }
+
+func farAway(s fusebox.Sharer) fusebox.Sharer { return distant{s} }
+
+func (d distant) Share(ctx context.Context, name string, c fusebox.Claim) (fusebox.Share, error) {
+	time.Sleep(100 * time.Millisecond)
+	share, err := d.Sharer.Share(ctx, name, c)
+	time.Sleep(200 * time.Millisecond)
+	return share, err
 }
 
 func TestADeadProcessGivesItsPartBack(t *testing.T) {

@@ -85,7 +85,7 @@ func TestWeightsAreExact(t *testing.T) {
 func TestTheShareOfABackendThatIsOutGoesToTheRest(t *testing.T) {
 	f, ups := shared(t, nil, nil)
 	f.circuit(t, "model/a/m").Trip("bad release")
-	if got := f.answerers(t, 6, plainChat); got != "bcbcbc" {
+	if got := f.answerers(t, 12, plainChat); got != "bcbcbcbcbcbc" {
 		t.Errorf("without a: %s", got)
 	}
 	f.circuit(t, "model/b/m").Throttle(time.Now().Add(time.Hour), "invoice")

@@ -35,4 +35,11 @@ var mutants = []mutant{
 	{"late results are not marked", "redisstore/fold.go", "e.MarkLate(&r.state)", "_ = e", "./redisstore", "TestLateResultIsRecordedAsLate"},
 	{"lock too short for who is far away", "redisstore/store.go", "max(lockTime, 3*", "max(lockTime, 0*", "./redisstore", "TestServerFarAway"},
 	{"lock without end", "redisstore/scripts.go", "ARGV[1], 'NX', 'PX', ARGV[2])", "ARGV[1], 'NX')", "./redisstore", "TestReporterThatDies|TestHolderThatLostTheLock"},
+	{"share of what has lapsed", "share.go", "if !now.Before(h.Until) {", "if false {", ".", "TestSharesNeverGrantMoreThanThereIs"},
+	{"share without end on Redis", "redisstore/share.go", "or tonumber(ends) <= ms then", "then", "./redisstore", "TestStore/a_share"},
+	{"share passed over keeps its charge", "gateway/tier.go", "\tt.credit[r.last] += total\n", "", "./gateway", "TestTheShareOfABackendThatIsOut"},
+	{"share not given up before it is claimed", "gateway/fleetlimit.go", "\tp.allowed = min(p.allowed, max(need, want))\n", "", "./gateway", "TestAFleetNever"},
+	{"share kept by who has an even one", "gateway/fleetlimit.go", "p.allowed = min(p.allowed, p.even())", "_ = p.even()", "./gateway", "TestABusyProcess|TestALimitOfAFleet"},
+	{"check of every worker", "gateway/duty.go", "return err != nil || share.Held > 0", "return true", "./gateway", "TestOneOfAFleetChecks"},
+	{"check that probes unasked", "gateway/activecheck.go", "\t\tif c.Probe {\n\t\t\tc.probe", "\t\tif true {\n\t\t\tc.probe", "./gateway", "TestACheckIsNoProbe"},
 }
