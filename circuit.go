@@ -362,16 +362,20 @@ func (c *Circuit) tell(s *State) {
 
 // tellOwn queues the change of this host's own circuit, if it was not told.
 func (c *Circuit) tellOwn(s *State) {
-	if len(s.Hosts) == 0 || s.Version < c.d.told.version {
+	if len(s.Hosts) == 0 && c.d.told.own == Closed || s.Version < c.d.told.version {
 		return
 	}
 	host := HostOf(c.box.cfg.Worker)
 	before := State{Version: s.Version, Hosts: []Host{{Name: host, Own: &OwnCircuit{Phase: c.d.told.own}}}}
-	after := State{Version: s.Version}
-	if h := s.host(host); h != nil {
-		after.Hosts = []Host{*h}
+	after := State{Version: s.Version, Hosts: []Host{{Name: host, Seen: c.box.now()}}}
+	known := s.host(host)
+	if known != nil {
+		after.Hosts[0] = *known
 	}
 	if tr, changed := ownChanged(c.name, &before, &after); changed {
+		if known == nil {
+			tr.Cause = "the host is not told apart any more"
+		}
 		c.box.out.transition(tr)
 		c.d.told.own = tr.To
 	}

@@ -233,11 +233,22 @@ func (s *State) applyOwn(e *Event) {
 	case before != Closed: // what came before its recovery has no part in the quorum either
 		*h = Host{Name: h.Name, Seen: h.Seen, Since: own.Since}
 		return
-	case own.CountAt(e.clock()) == 0 && !s.Policy.hasShare():
+	case !own.remembers(e.clock()):
 		h.Own = nil
 		return
 	}
 	h.keep(&own)
+}
+
+// remembers reports whether a closed circuit knows at t of anything that its
+// rules may look at.
+func (s *State) remembers(t time.Time) bool {
+	if s.Policy.hasShare() || s.CountAt(t) > 0 {
+		return true
+	}
+	within, _ := s.Policy.horizon()
+	oldest := s.latest(within, t).Add(-within)
+	return s.Policy.Distinct && slices.ContainsFunc(s.Marks, func(m Mark) bool { return !m.At.Before(oldest) })
 }
 
 // concerns reports whether e is for the host's own circuit. That begins with a

@@ -167,3 +167,19 @@ func TestStatesWithImpossibleHostsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAHostsOwnCircuitTellsRepeatsOfACallThatSuccessesHavePushedOut(t *testing.T) {
+	p := quorum(fusebox.Count(2, time.Minute).Of(3))
+	p.Distinct = true
+	call := func(clock string) fusebox.Event {
+		e := failed(clock, 0)
+		e.Call = "lookup 17"
+		return e
+	}
+	s := fold(p, fusebox.State{}, on("good:1", worked("12:00", 0))...)
+	s = fold(p, s, on("a:1", call("12:00:01"), worked("12:00:02", 0), worked("12:00:03", 0), worked("12:00:04", 0))...)
+	s = fold(p, s, on("a:1", failed("12:00:05", 0), call("12:00:06"))...)
+	if have := goes(s, "12:00:07", "a:1"); have != "a:1" {
+		t.Error("the repeat of a call that had failed within the window counted again")
+	}
+}

@@ -2,6 +2,7 @@ package fusebox_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,6 +163,28 @@ func TestI19ACircuitIsKeptWhileItsHostsOwnIsOpen(t *testing.T) {
 			t.Error("I19: a circuit that refuses calls was evicted")
 		}
 		store.set(func(f *faultyStore) { f.failed = nil })
+	})
+}
+
+func TestListenersHearThatAHostsOwnCircuitCountsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := quorum(fusebox.Streak(2))
+		_, b, bad, _ := hosts(t, p)
+		var told []fusebox.Phase
+		b.OnTransition(func(tr fusebox.Transition) { told = append(told, tr.To) })
+		fail(t, bad, 2)
+		synctest.Wait()
+		wantPhase(t, bad, fusebox.Open)
+		p.Quorum, p.Loaded = 1, time.Now()
+		if err := b.SetPolicies(func(string) fusebox.Policy { return p }); err != nil {
+			t.Fatal(err)
+		}
+		succeed(t, bad)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if !slices.Equal(told, []fusebox.Phase{fusebox.Open, fusebox.Closed}) {
+			t.Errorf("told %v, want open and closed", told)
+		}
 	})
 }
 

@@ -306,25 +306,35 @@ func TestI17AHostsOwnCircuitIsACircuit(t *testing.T) {
 		if rapid.Bool().Draw(t, "shares") {
 			alone.Trip = append(alone.Trip, fusebox.Rate(0.5, 40*time.Second, 3), fusebox.Slow(0.5, time.Second, 40*time.Second, 3))
 		}
-		alone.Probe.Lease, alone.Cooldown.After = 10*time.Second, 15*time.Second
+		alone.Probe = fusebox.Probe{Concurrent: rapid.IntRange(1, 2).Draw(t, "probes"), CloseAfter: rapid.IntRange(1, 2).Draw(t, "close after"), Lease: 10 * time.Second}
+		alone.Cooldown = fusebox.Cooldown{After: 15 * time.Second, Growth: 2, Max: time.Minute}
+		if rapid.Bool().Draw(t, "cooldown by calls") {
+			alone.Cooldown = fusebox.Cooldown{Calls: 3}
+		}
+		alone.Distinct = rapid.Bool().Draw(t, "distinct")
+		alone.FasterThan = time.Duration(rapid.SampledFrom([]int{0, 1}).Draw(t, "faster than")) * time.Second
 		shared := alone
 		shared.Quorum = 2
 		now := at("12:00")
 		s := fusebox.Fold(shared, fusebox.State{}, fusebox.Event{At: now, Outcome: fusebox.Success, Worker: "good"})
 		one := fusebox.State{Since: s.Since, Policy: alone}
-		lease := ""
+		var leases []string
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(100, 8000).Draw(t, "gap")) * time.Millisecond)
 			e := fusebox.Event{At: now, Worker: "bad:1", Elapsed: time.Duration(rapid.SampledFrom([]int{1, 1, 90, 2000}).Draw(t, "ms")) * time.Millisecond}
 			switch d := one.Decide(now); {
-			case lease != "" && rapid.Bool().Draw(t, "report"):
-				e.Lease, e.Admitted, lease = lease, true, ""
+			case len(leases) > 0 && rapid.Bool().Draw(t, "report"):
+				e.Lease, e.Admitted, leases = leases[0], true, leases[1:]
 				e.Outcome = rapid.SampledFrom([]fusebox.Outcome{fusebox.Success, fusebox.Failure, fusebox.Canceled}).Draw(t, "verdict")
 			case d.Go:
 				e.Outcome = rapid.SampledFrom([]fusebox.Outcome{fusebox.Success, fusebox.Failure, fusebox.Failure, fusebox.Canceled, fusebox.Rejected}).Draw(t, "outcome")
+				e.Call = rapid.SampledFrom([]string{"", "x", "y", "z"}).Draw(t, "call")
 			case d.Probe:
-				lease = fmt.Sprint("lease-", i)
-				e = fusebox.Event{Kind: fusebox.KindLease, Action: fusebox.ActionGranted, At: now, Worker: "bad:1", Lease: lease, Until: now.Add(10 * time.Second)}
+				leases = append(leases, fmt.Sprint("lease-", i))
+				e = fusebox.Event{Kind: fusebox.KindLease, Action: fusebox.ActionGranted, At: now, Worker: "bad:1", Lease: leases[len(leases)-1], Until: now.Add(10 * time.Second)}
+			case d.Reason == fusebox.ReasonOpen && rapid.Bool().Draw(t, "last resort"):
+				leases = append(leases, fmt.Sprint("lease-", i))
+				e = fusebox.Event{Kind: fusebox.KindLease, Action: fusebox.ActionGranted, At: now, Worker: "bad:1", Lease: leases[len(leases)-1], Until: now.Add(10 * time.Second), LastResort: true}
 			default:
 				e = fusebox.Event{Kind: fusebox.KindDenied, At: now, Worker: "bad:1", Reason: d.Reason}
 			}

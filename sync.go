@@ -293,7 +293,7 @@ func (c *Circuit) better(s State, ahead bool) (State, bool) {
 		best.apply(&d.pending[i])
 	}
 	lost := s.Version < d.shared.Version || s.Revision < best.Revision
-	if ahead && best.Policy.Quorum > 1 { // what one host came to by itself is not for all
+	if ahead && s.Policy.Quorum > 1 { // what one host came to by itself is not for all
 		best, ahead = d.shared.clone(), false
 	}
 	if ahead && d.state.Version > best.Version {
