@@ -140,6 +140,10 @@ func (r *report) foldBatches(batches []string, now time.Time) (lines []string, f
 			case ahead > 0:
 				e.At = now
 			}
+			if e.Kind == fusebox.KindDenied || e.Kind == fusebox.KindLease {
+				e.At = notBehind(e.At, &r.state, now)
+				e.At = notBehind(e.At, r.state.For(e.Worker), now)
+			}
 			if p.IsZero() && r.state.Policy.IsZero() {
 				p = quorate(fusebox.DefaultPolicy(fusebox.Kind(r.name)))
 			}
@@ -155,6 +159,26 @@ func (r *report) foldBatches(batches []string, now time.Time) (lines []string, f
 		}
 	}
 	return lines, folded
+}
+
+// notBehind returns the time of a refusal or of a request for a probe as it is
+// folded: not before the cooldown and the probes of s began. A Fold that is told
+// of one from long before takes the clock for set back and begins them anew, but
+// by the server's clock it is a report that comes late.
+func notBehind(at time.Time, s *fusebox.State, now time.Time) time.Time {
+	if s.Phase == fusebox.Closed {
+		return at
+	}
+	latest := func(began time.Time) {
+		if began.After(at) && !began.After(now) {
+			at = began
+		}
+	}
+	latest(s.Since)
+	for i := range s.Leases {
+		latest(s.Leases[i].At)
+	}
+	return at
 }
 
 // isNews reports whether other workers should hear of a change at once.

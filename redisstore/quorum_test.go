@@ -78,3 +78,38 @@ func TestI17TheBadWorkerComesBackByItself(t *testing.T) {
 	}
 	t.Logf("back after %v, with a cooldown of %v", took, policy().Cooldown.After)
 }
+
+// What a worker that was cut off refused meanwhile is told late: the server's
+// clock was not set back, and what began since goes on.
+func TestI10RefusalsToldLateLeaveTheCooldown(t *testing.T) {
+	s := startServer(t)
+	store := openStore(t, s.url())
+	p := coolDown(3 * time.Minute)
+	p.Quorum = 2
+	apply := func(events ...fusebox.Event) fusebox.State {
+		t.Helper()
+		state, err := store.Apply(t.Context(), name, p, events...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	now := time.Now()
+	refusal := fusebox.Event{Kind: fusebox.KindDenied, At: now.Add(-10 * time.Minute), Reason: fusebox.ReasonOpen, Worker: "cut-off:1"}
+	request := fusebox.Event{Kind: fusebox.KindLease, Action: fusebox.ActionGranted, Lease: "late", At: now.Add(-10 * time.Minute), Worker: "cut-off:1"}
+	t.Run("a host's own circuit", func(t *testing.T) {
+		failure := fusebox.Event{At: now, Outcome: fusebox.Failure, Worker: "cut-off:2"}
+		apply(fusebox.Event{At: now, Outcome: fusebox.Success, Worker: "good:1"})
+		before := apply(failure, failure, failure)
+		after := apply(refusal, request)
+		if have, want := after.For("cut-off:1"), before.For("cut-off:1"); have.Phase != fusebox.Open || !have.Until.Equal(want.Until) {
+			t.Errorf("%v until %v, want it open until %v", have.Phase, have.Until, want.Until)
+		}
+	})
+	t.Run("the circuit", func(t *testing.T) {
+		before := apply(fusebox.Event{Kind: fusebox.KindTrip, At: now})
+		if after := apply(refusal, request); after.Phase != fusebox.Open || !after.Until.Equal(before.Until) {
+			t.Errorf("%v until %v, want it open until %v", after.Phase, after.Until, before.Until)
+		}
+	})
+}
