@@ -35,14 +35,20 @@ type Host struct {
 	Own *OwnCircuit `json:"own,omitempty"`
 }
 
+// unnamed is the host of workers that do not say who they are.
+const unnamed = "unnamed"
+
 // HostOf returns the host of a worker's name: what stands before the process's
-// number in HOST:PID.
+// number in HOST:PID. Workers without a name are one host, "unnamed".
 func HostOf(worker string) string {
 	if i := strings.LastIndexByte(worker, ':'); i >= 0 && isNumber(worker[i+1:]) {
 		worker = worker[:i]
 	}
 	if len(worker) > maxHostName {
 		worker = strings.ToValidUTF8(worker[:maxHostName], "")
+	}
+	if worker == "" {
+		return unnamed
 	}
 	return worker
 }
@@ -70,9 +76,15 @@ func (s *State) For(worker string) *State {
 	if h == nil || h.Own == nil || h.Own.Phase == Closed {
 		return s
 	}
-	own := h.state(s)
-	own.Throttled, own.Version, own.Now, own.ownOf = s.Throttled, s.Version, s.Now, name
+	own := h.deciding(s)
 	return &own
+}
+
+// deciding returns the host's own circuit as the state that decides for it.
+func (h *Host) deciding(s *State) State {
+	own := h.state(s)
+	own.Throttled, own.Version, own.Now, own.ownOf = s.Throttled, s.Version, s.Now, h.Name
+	return own
 }
 
 // ownPolicy is by what a host's own circuit is folded.

@@ -183,3 +183,29 @@ func TestAHostsOwnCircuitTellsRepeatsOfACallThatSuccessesHavePushedOut(t *testin
 		t.Error("the repeat of a call that had failed within the window counted again")
 	}
 }
+
+func TestWorkersWithoutANameAreAHostOfTheirOwn(t *testing.T) {
+	p := quorum(fusebox.Streak(1))
+	s := fold(p, fusebox.State{}, on("good:1", worked("12:00", 0))...)
+	s = fold(p, s, failed("12:00:01", 0))
+	if st := s.StatusAt("model/a", at("12:00:02")); len(st.Hosts) != 1 || st.Hosts[0].Host == "" {
+		t.Errorf("hosts whose own circuits are open: %+v", st.Hosts)
+	}
+	before := fold(p, fusebox.State{}, on("good:1", worked("12:00", 0))...)
+	if tr, changed := fusebox.Changed("model/a", &before, &s); !changed || tr.Host == "" {
+		t.Errorf("told as the circuit's own: %+v", tr)
+	}
+	s = fold(p, s, on("good:1", failed("12:00:02", 0))...)
+	if have := goes(s, "12:01:02", "", "good:1"); have != " probes, good:1 probes" {
+		t.Errorf("open, nobody has probed yet, and at the deadline: %q", have)
+	}
+}
+
+func TestAHostWhoseNameEndsInANumberIsShown(t *testing.T) {
+	p := quorum(fusebox.Streak(1))
+	s := fold(p, fusebox.State{}, on("good:1", worked("12:00", 0))...)
+	s = fold(p, s, on("batch:7:4711", failed("12:00:01", 0))...)
+	if st := s.StatusAt("model/a", at("12:00:02")); len(st.Hosts) != 1 || st.Hosts[0].Host != "batch:7" {
+		t.Errorf("hosts whose own circuits are open: %+v", st.Hosts)
+	}
+}

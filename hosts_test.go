@@ -267,7 +267,7 @@ func TestI19HostsAreBounded(t *testing.T) {
 }
 
 func TestHostOf(t *testing.T) {
-	for worker, want := range map[string]string{"web-1:4711": "web-1", "web-1": "web-1", "": "", "batch:eu": "batch:eu", "batch:eu:12": "batch:eu", "a:": "a:", ":1": ""} {
+	for worker, want := range map[string]string{"web-1:4711": "web-1", "web-1": "web-1", "": "unnamed", "batch:eu": "batch:eu", "batch:eu:12": "batch:eu", "a:": "a:", ":1": "unnamed"} {
 		if have := fusebox.HostOf(worker); have != want {
 			t.Errorf("%q: host %q, want %q", worker, have, want)
 		}

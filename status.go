@@ -78,10 +78,10 @@ func (s *State) StatusAt(circuit string, t time.Time) Status {
 // hostsAt lists the hosts whose own circuits are not closed.
 func (s *State) hostsAt(t time.Time) (hosts []HostStatus) {
 	for _, h := range s.Hosts {
-		own := s.For(h.Name)
-		if own.ownOf == "" {
+		if h.Own == nil || h.Own.Phase == Closed {
 			continue
 		}
+		own := h.deciding(s)
 		hosts = append(hosts, HostStatus{Host: h.Name, Phase: own.Phase, Failures: own.Failures,
 			RetryAfter: own.Decide(t).RetryAfter, Since: own.Since, LastError: own.LastError})
 	}

@@ -189,12 +189,22 @@ func isNews(before, after *fusebox.State) bool {
 // ownIsNews reports whether a host's own circuit, or its probe, has changed.
 func ownIsNews(before, after *fusebox.State) bool {
 	for i := range after.Hosts {
-		was, is := before.For(after.Hosts[i].Name), after.For(after.Hosts[i].Name)
+		was, is := ownOf(before, after.Hosts[i].Name), ownOf(after, after.Hosts[i].Name)
 		if was.Phase != is.Phase || !was.Until.Equal(is.Until) || !slices.Equal(was.Leases, is.Leases) {
 			return true
 		}
 	}
 	return false
+}
+
+// ownOf returns a host's own circuit; the zero one is closed.
+func ownOf(s *fusebox.State, host string) (own fusebox.OwnCircuit) {
+	for i := range s.Hosts {
+		if h := &s.Hosts[i]; h.Name == host && h.Own != nil {
+			own = *h.Own
+		}
+	}
+	return own
 }
 
 // appended is what the append script answers.
