@@ -144,6 +144,30 @@ func TestAProbeThatIsNotNeededAnyMoreGoesAsACall(t *testing.T) {
 	})
 }
 
+// What a host counted while it was cut off is not forgotten when the store has
+// lost what was before.
+func TestAStoreThatLostItsDataLearnsWhatAHostCountedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _, bad, good := hosts(t, quorum(fusebox.Streak(3)))
+		fail(t, bad, 1)
+		synctest.Wait()
+		store.set(func(f *faultyStore) { f.failed = errors.New("down") })
+		fail(t, bad, 1)
+		synctest.Wait()
+		empty := fusebox.NewMemory()
+		store.set(func(f *faultyStore) { f.failed, f.store = nil, empty })
+		time.Sleep(2 * time.Second)
+		fail(t, bad, 1)
+		synctest.Wait()
+		wantPhase(t, bad, fusebox.Open)
+		wantPhase(t, good, fusebox.Closed)
+		s, err := empty.Apply(t.Context(), "model/a", fusebox.Policy{})
+		if err != nil || s.Phase != fusebox.Closed || s.For("bad:2").Phase != fusebox.Open {
+			t.Errorf("the store knows %v, for the host %v, %v", s.Phase, s.For("bad:2").Phase, err)
+		}
+	})
+}
+
 func TestI19ACircuitIsKeptWhileItsHostsOwnIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, b, bad, _ := hosts(t, quorum(fusebox.Count(2, 10*time.Second)))

@@ -294,7 +294,9 @@ func (c *Circuit) better(s State, ahead bool) (State, bool) {
 	}
 	lost := s.Version < d.shared.Version || s.Revision < best.Revision
 	if ahead && s.Policy.Quorum > 1 { // what one host came to by itself is not for all
-		best, ahead = d.shared.clone(), false
+		if ahead = false; best.Version > d.shared.Version {
+			best = d.shared.clone()
+		}
 	}
 	if ahead && d.state.Version > best.Version {
 		best = d.state.clone()
