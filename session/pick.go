@@ -35,10 +35,12 @@ type Choice struct {
 // Pick looks at the circuits in the order given and returns the first that is
 // usable, with those that were passed over. Unknown is usable. Where a cooldown
 // is over it takes the probe's slot, which the next report on that circuit
-// settles, whoever makes it. picked is nil when none is usable; the error tells
-// of circuits that could not be read, and is nil when one was picked.
+// settles, whoever makes it. Where none is usable but some could not be read,
+// the first of those is picked: nothing is known against it, see [Guard.Unasked].
+// picked is nil when none is usable; the error tells of circuits that could not
+// be read, unless one that could was picked.
 func (p *Picker) Pick(ctx context.Context, names []string) (picked *Choice, passed []Choice, err error) {
-	choices, errs := p.look(ctx, names)
+	choices, unread, errs := p.look(ctx, names)
 	for i := range choices {
 		c := &choices[i]
 		if c.Denial == nil {
@@ -47,7 +49,8 @@ func (p *Picker) Pick(ctx context.Context, names []string) (picked *Choice, pass
 			case err == nil:
 				return c, passed, nil
 			case d == nil:
-				errs = append(errs, err)
+				errs = append(errs, fmt.Errorf("%s: %w", c.Guard.Circuit, err))
+				unread = append(unread, *c)
 				continue
 			default:
 				c.Denial = d
@@ -59,11 +62,18 @@ func (p *Picker) Pick(ctx context.Context, names []string) (picked *Choice, pass
 		}
 		passed = append(passed, *c)
 	}
-	return nil, passed, errors.Join(errs...)
+	if len(unread) > 0 && ctx.Err() == nil {
+		picked = &unread[0]
+		picked.Ticket = picked.Guard.Unasked(p.Run)
+	}
+	return picked, passed, errors.Join(errs...)
 }
 
-// look reads every circuit and puts them in the order in which they are tried.
-func (p *Picker) look(ctx context.Context, names []string) (choices []Choice, errs []error) {
+// look reads every circuit and puts them in the order in which they are tried;
+// those that could not be read are apart. A store that does not answer is not
+// asked again.
+func (p *Picker) look(ctx context.Context, names []string) (choices, unread []Choice, errs []error) {
+	silent := false
 	for _, name := range names {
 		canonical, err := fusebox.CanonicalName(name)
 		if err != nil {
@@ -74,9 +84,15 @@ func (p *Picker) look(ctx context.Context, names []string) (choices []Choice, er
 		if p.Policy != nil {
 			g.Policy = p.Policy(canonical)
 		}
+		if silent {
+			unread = append(unread, Choice{Name: name, Guard: g})
+			continue
+		}
 		s, err := g.apply(ctx)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", canonical, err))
+			unread = append(unread, Choice{Name: name, Guard: g})
+			silent = errors.Is(err, context.DeadlineExceeded)
 			continue
 		}
 		c := Choice{Name: name, Guard: g, Status: s.StatusAt(canonical, s.Clock())}
@@ -88,7 +104,7 @@ func (p *Picker) look(ctx context.Context, names []string) (choices []Choice, er
 	if p.PreferHealthy {
 		slices.SortStableFunc(choices, func(x, y Choice) int { return rank(x) - rank(y) })
 	}
-	return choices, errs
+	return choices, unread, errs
 }
 
 // rank orders choices: up, then unknown, then those that only a probe may try.

@@ -214,7 +214,7 @@ func (g *Guard) apply(ctx context.Context, events ...fusebox.Event) (fusebox.Sta
 	state, err := g.Store.Apply(ctx, g.Circuit, g.Policy, events...)
 	s := *state.For(g.Worker)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("the store did not answer within %v: %w", patience, err)
+		err = fmt.Errorf("the store did not answer: %w", err)
 	}
 	return s, err
 }

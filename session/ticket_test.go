@@ -178,6 +178,65 @@ func TestPickFindsNone(t *testing.T) {
 	}
 }
 
+// silentStore answers to some circuits, and counts how often it was asked of others.
+type silentStore struct {
+	fusebox.Store
+	answers map[string]bool
+	failure error
+	asked   int
+}
+
+func (s *silentStore) Apply(ctx context.Context, circuit string, p fusebox.Policy, events ...fusebox.Event) (fusebox.State, error) {
+	if s.answers[circuit] {
+		return s.Store.Apply(ctx, circuit, p, events...)
+	}
+	s.asked++
+	return fusebox.State{}, s.failure
+}
+
+// pick failed while the store was gone, and so stopped the work that it guards;
+// fusebox run went on.
+func TestPickGoesOnWithoutTheStore(t *testing.T) {
+	memory := fusebox.NewMemory()
+	open(t, testGuard(memory, "session/a"))
+	names := []string{"session/a", "session/b", "session/c", "session/d"}
+	for _, test := range []struct {
+		name    string
+		answers map[string]bool
+		failure error
+		want    string
+		asked   int
+	}{
+		{"nothing is read", nil, errors.New("disk full"), "session/a", 4},
+		{"it is silent, and not asked again", nil, context.DeadlineExceeded, "session/a", 1},
+		{"one is read, and open", map[string]bool{"session/a": true}, errors.New("disk full"), "session/b", 3},
+		{"one is read, and usable", map[string]bool{"session/d": true}, errors.New("disk full"), "session/d", 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := &silentStore{Store: memory, answers: test.answers, failure: test.failure}
+			picked, _, err := (&Picker{Store: store}).Pick(t.Context(), names)
+			if picked == nil || picked.Name != test.want {
+				t.Fatalf("picked %v, %v; want %s", picked, err, test.want)
+			}
+			if unread := test.want != "session/d"; unread != errors.Is(err, test.failure) {
+				t.Errorf("the error is %v", err)
+			}
+			if picked.Ticket == nil || picked.Ticket.Probe() {
+				t.Error("want a ticket that is no probe's")
+			}
+			if store.asked != test.asked {
+				t.Errorf("asked %d times, want %d", store.asked, test.asked)
+			}
+		})
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	store := &silentStore{failure: context.Canceled}
+	if picked, _, err := (&Picker{Store: store}).Pick(gone, names); picked != nil || err == nil {
+		t.Errorf("the caller is gone: picked %v, %v", picked, err)
+	}
+}
+
 // A stuck run went on as sessions: fusebox run asked only its circuit.
 func TestAStuckRunStartsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,8 +35,9 @@ func (a *app) pickCommand() *cobra.Command {
 		Use:   "pick NAME… [-- COMMAND {}…]",
 		Short: "Print the first circuit that is usable",
 		Long: `pick looks at the circuits in the order given and prints the first that is
-usable, alone on standard output. Unknown is usable. Where none is, it prints
-nothing and exits with 75; -v says why each was passed over.
+usable, alone on standard output. Unknown is usable, and so is what cannot be
+asked because the store does not answer: a warning says so. Where none is usable,
+it prints nothing and exits with 75; -v says why each was passed over.
 
 Where a cooldown is over, pick takes the probe's slot: the next report on that
 circuit, by record, decides whether it closes. --peek only looks.
@@ -100,7 +100,7 @@ func (a *app) pick(ctx context.Context, p *session.Picker, names []string, f *se
 		return a.noneOf(passed, err)
 	}
 	if err != nil {
-		a.warnf("%v", err)
+		a.warnf("%s could not be asked, so nothing is known against it: %v", picked.Guard.Circuit, err)
 	}
 	a.sayPassed(passed)
 	if command != nil {
@@ -137,10 +137,10 @@ func (a *app) sayPassed(passed []session.Choice) {
 }
 
 // noneOf ends the program because no circuit is usable: denied, with the
-// refusal that ends soonest, or failed where none could be read.
+// refusal that ends soonest.
 func (a *app) noneOf(passed []session.Choice, err error) error {
 	if len(passed) == 0 {
-		return errors.Join(errors.New("none of the circuits could be read"), err)
+		return err
 	}
 	if err != nil {
 		a.warnf("%v", err)
