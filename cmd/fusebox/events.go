@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/signal"
+	"reflect"
 	"slices"
 	"syscall"
 	"time"
@@ -36,7 +37,7 @@ func (a *app) eventsCommand() *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			r := &eventReader{store: store, since: from, only: names, seen: map[string]int{}}
+			r := &eventReader{store: store, since: from, only: names, read: map[string]mark{}}
 			if !follow {
 				return a.printUnseen(c.Context(), r)
 			}
@@ -69,70 +70,92 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 type eventReader struct {
 	store     fusebox.Store
 	since     time.Time
-	only      []string       // circuits; none = all
-	seen      map[string]int // records read so far, by circuit
+	only      []string        // circuits; none = all
+	read      map[string]mark // how far, by circuit
 	malformed int
+}
+
+// mark is how far a log was read. A number of records would not do: a log
+// keeps only so many, and a store can lose its data.
+type mark struct {
+	newest    fusebox.Event // zero = there was none
+	malformed int           // lines after it
+}
+
+// circuits lists those that are read.
+func (r *eventReader) circuits(ctx context.Context) ([]string, error) {
+	if len(r.only) > 0 {
+		return r.only, nil
+	}
+	var names []string
+	for name, err := range r.store.Circuits(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // unseen lists the circuits that were not read yet.
 func (r *eventReader) unseen(ctx context.Context) ([]string, error) {
-	names := r.only
-	if len(names) == 0 {
-		for name, err := range r.store.Circuits(ctx) {
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, name)
-		}
-	}
+	names, err := r.circuits(ctx)
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		_, seen := r.seen[name]
+		_, seen := r.read[name]
 		return seen
-	}), nil
+	}), err
 }
 
 // news returns the circuits' events that came since they were last read, in
-// the order of their times.
+// the order of their times. With an error come those that could be read.
 func (r *eventReader) news(ctx context.Context, circuits ...string) ([]fusebox.Event, error) {
 	var events []fusebox.Event
+	var failed error
 	for _, name := range circuits {
 		more, err := r.newsOf(ctx, name)
 		if err != nil {
-			return nil, err
+			failed = err
+			break
 		}
 		events = append(events, more...)
 	}
 	slices.SortStableFunc(events, func(x, y fusebox.Event) int { return x.At.Compare(y.At) })
-	return events, nil
+	return events, failed
 }
 
+// newsOf returns what follows the newest record that was read. Where the log has
+// that no more, all that it has is new.
 func (r *eventReader) newsOf(ctx context.Context, circuit string) ([]fusebox.Event, error) {
 	if len(r.only) > 0 && !slices.Contains(r.only, circuit) {
 		return nil, nil
 	}
-	if _, seen := r.seen[circuit]; !seen { // from now on the store watches it
+	before, seen := r.read[circuit]
+	if !seen { // from now on the store watches it
 		if _, err := r.store.Apply(ctx, circuit, fusebox.Policy{}); err != nil {
 			return nil, err
 		}
 	}
 	var events []fusebox.Event
-	read := 0
+	now, malformed := mark{newest: before.newest}, 0
 	for e, err := range r.store.Evidence(ctx, circuit, r.since) {
-		read++
-		isNew := read > r.seen[circuit]
-		switch {
-		case errors.Is(err, fusebox.ErrMalformed):
-			if isNew {
-				r.malformed++
-			}
-		case err != nil:
+		if errors.Is(err, fusebox.ErrMalformed) {
+			now.malformed++
+			malformed++
+			continue
+		}
+		if err != nil {
 			return nil, err
-		case isNew && isNews(&e):
-			e.Circuit, e.State = circuit, nil
+		}
+		e.Circuit, e.State, e.Seen = circuit, nil, time.Time{} // what the reader adds is not the record's
+		now = mark{newest: e}
+		if e.At.Equal(before.newest.At) && reflect.DeepEqual(e, before.newest) {
+			events, malformed = nil, -before.malformed
+		} else if isNews(&e) {
 			events = append(events, e)
 		}
 	}
-	r.seen[circuit] = max(read, r.seen[circuit])
+	r.read[circuit] = now
+	r.malformed += malformed
 	return events, nil
 }
 
@@ -149,12 +172,20 @@ func isNews(e *fusebox.Event) bool {
 	return false
 }
 
-// printNews prints what is new in the named circuits' logs.
-func (a *app) printNews(ctx context.Context, r *eventReader, circuits ...string) error {
+// printUnseen prints the news of the circuits that were not read yet.
+func (a *app) printUnseen(ctx context.Context, r *eventReader) error {
+	circuits, err := r.unseen(ctx)
+	if err != nil {
+		return err
+	}
 	events, err := r.news(ctx, circuits...)
 	if err != nil {
 		return err
 	}
+	return a.printNews(r, events)
+}
+
+func (a *app) printNews(r *eventReader, events []fusebox.Event) error {
 	for i := range events {
 		if err := a.printEvent(&events[i]); err != nil {
 			return err
@@ -167,16 +198,8 @@ func (a *app) printNews(ctx context.Context, r *eventReader, circuits ...string)
 	return nil
 }
 
-// printUnseen prints the news of the circuits that were not read yet.
-func (a *app) printUnseen(ctx context.Context, r *eventReader) error {
-	circuits, err := r.unseen(ctx)
-	if err != nil {
-		return err
-	}
-	return a.printNews(ctx, r, circuits...)
-}
-
-// newCircuitsEvery is how often following looks for circuits that are new.
+// newCircuitsEvery is how often following looks for circuits that are new, and
+// whether a store that did not answer does.
 const newCircuitsEvery = time.Second
 
 // followEvents prints what is there, then what comes, until ctx ends.
@@ -203,22 +226,41 @@ func (a *app) followEvents(ctx context.Context, r *eventReader) error {
 	return err
 }
 
+// follow goes on while the store does not answer, and then prints what was missed.
 func (a *app) follow(ctx context.Context, r *eventReader, changed <-chan string, watched <-chan error) error {
 	tick := time.NewTicker(newCircuitsEvery)
 	defer tick.Stop()
+	behind := false
 	for {
+		var circuits []string
 		var err error
+		all := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-watched:
 			return errors.Join(errors.New("the store is watched no more"), err)
 		case circuit := <-changed:
-			err = a.printNews(ctx, r, circuit)
+			circuits = []string{circuit}
 		case <-tick.C:
-			err = a.printUnseen(ctx, r)
+			if all = behind; all {
+				circuits, err = r.circuits(ctx)
+			} else {
+				circuits, err = r.unseen(ctx)
+			}
 		}
-		if err != nil {
+		var events []fusebox.Event
+		if err == nil {
+			events, err = r.news(ctx, circuits...)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !behind {
+			a.warnf("the store does not answer; what is missed is told once it does: %v", err)
+		}
+		behind = err != nil || behind && !all
+		if err := a.printNews(r, events); err != nil {
 			return err
 		}
 	}
