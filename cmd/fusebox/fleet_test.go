@@ -106,6 +106,14 @@ func TestProbersAreNamed(t *testing.T) {
 	}
 }
 
+// A worker's own view showed a circuit that is open for its host alone as open for all.
+func TestAHostsOwnCircuitIsNamedInItsOwnView(t *testing.T) {
+	s := fusebox.Status{Circuit: "model/a", Phase: fusebox.Open, Health: fusebox.Down, RetryAfter: 30 * time.Second, Host: "web-2"}
+	if got, want := phaseWords(&s, time.Now()), "open for 30s, for web-2 alone"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}
+
 // Who holds the probe, and until when, shows wherever circuits are shown.
 func TestStatusNamesTheProber(t *testing.T) {
 	t.Parallel()

@@ -262,7 +262,7 @@ func namedPolicy(c *config.Config, circuit string) fusebox.Policy {
 func operateOne(ctx context.Context, store fusebox.Store, name string, p fusebox.Policy, e fusebox.Event) (fusebox.Status, error) {
 	before, err := store.Apply(ctx, name, fusebox.Policy{})
 	if err != nil {
-		return fusebox.Status{}, err
+		return fusebox.Status{}, fmt.Errorf("not recorded: %w", err)
 	}
 	if err := refusedBy(&before, name, &e); err != nil {
 		return fusebox.Status{}, err

@@ -169,8 +169,17 @@ func conditionOf(s *fusebox.Status) string {
 	return s.Health.String()
 }
 
-// phaseWords is the phase with what a person wants to know of it.
+// phaseWords is the phase with what a person wants to know of it, and whose it
+// is where it is not that of all.
 func phaseWords(s *fusebox.Status, now time.Time) string {
+	words := wordsOfPhase(s, now)
+	if s.Host != "" {
+		words += ", for " + s.Host + " alone"
+	}
+	return words
+}
+
+func wordsOfPhase(s *fusebox.Status, now time.Time) string {
 	switch {
 	case s.Held != nil && s.Held.Until.IsZero():
 		return "held " + s.Held.To.String() + " until lifted"
