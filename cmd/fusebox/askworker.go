@@ -74,6 +74,9 @@ func getReport(ctx context.Context, c *config.Config, u *url.URL) (report fusebo
 	if err := json.Unmarshal(body, &report); err != nil {
 		return report, fmt.Errorf("its answer is not that of an admin listener: %w", err)
 	}
+	if report.Circuits == nil { // a gateway passes the question on to a backend
+		return report, errors.New("its answer is not that of an admin listener: up names that address after the gateway's")
+	}
 	return report, nil
 }
 

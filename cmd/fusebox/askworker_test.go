@@ -30,6 +30,7 @@ func TestStatusFromAWorker(t *testing.T) {
 	answer("/refuses", http.StatusUnauthorized, `{"error":{"message":"the admin token is required"}}`)
 	answer("/fails", http.StatusBadGateway, "<html>")
 	answer("/garbles", http.StatusOK, "<html>")
+	answer("/models", http.StatusOK, `{"object":"list","data":[]}`)
 	answer("/sends", http.StatusFound, "")
 	mux.HandleFunc("GET /elsewhere", func(http.ResponseWriter, *http.Request) { t.Error("it went where it was sent, with the token") })
 	worker := httptest.NewServer(mux)
@@ -51,6 +52,8 @@ func TestStatusFromAWorker(t *testing.T) {
 		{"a token that is refused", "/refuses", nil, exitFailed, []string{"401 Unauthorized: the admin token is required"}},
 		{"another server's error", "/fails", nil, exitFailed, []string{"/fails: 502 Bad Gateway\n"}},
 		{"no admin listener", "/garbles", nil, exitFailed, []string{"its answer is not that of an admin listener"}},
+		// It said that no circuit has any evidence: the gateway had passed the question on.
+		{"a gateway", "/models", nil, exitFailed, []string{"its answer is not that of an admin listener"}},
 		{"it sends elsewhere", "/sends", nil, exitFailed, []string{"it sends elsewhere"}},
 		{"no address", "h:4041", nil, exitUsage, []string{"--from: want the address of a worker's admin listener"}},
 		{"a password in it", "http://u:hunter2@h", nil, exitUsage, []string{"--from: want the address"}},

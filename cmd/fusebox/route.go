@@ -45,7 +45,7 @@ func (a *app) routeCommand() *cobra.Command {
 backends by priority, the share of the requests that each gets first, the circuit
 that guards it, and why it is usable or passed over. Nobody is asked, and nothing
 changes. It looks at what the store knows; a gateway that lost its store may know
-otherwise.`,
+otherwise, and how much of a limit is left only the gateway knows.`,
 		Args: arguments(1, 1),
 		RunE: func(c *cobra.Command, args []string) error { return a.route(c.Context(), args[0]) },
 	}
