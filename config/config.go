@@ -152,6 +152,7 @@ type Route struct {
 	Backends []RouteBackend // most wanted first
 	Answers  Answers
 	NextOn   []string // codes of errors, in lower case, that go on to the next backend; nil = not said
+	Attempts int      // of one request at most, over all backends; 0 = what retries allow at each
 }
 
 // RouteBackend is a backend's place in a route. Backends of one priority share

@@ -38,7 +38,7 @@ backends:
   other:  {url: "https://api.example.org/v1", dialect: openai, check: {}}
 routes:
   - {match: "gpt-*", backends: [{backend: paid, priority: 1, weight: 3}, {backend: other, priority: 1}, local], answers: whole}
-  - {match: "*", backends: [local, paid], answers: pass, next_on: [context_length_exceeded, Content_Filter]}
+  - {match: "*", backends: [local, paid], answers: pass, next_on: [context_length_exceeded, Content_Filter], attempts: 4}
 mcp:
   servers: {crm: {command: [node, crm.js], deadline: 50s}, search: {url: "http://127.0.0.1:9000/mcp", listen: 127.0.0.1:4050, deadline: {"*": 50s, crawl: 5m, wait: 0}}}
 `
@@ -88,8 +88,8 @@ func TestTheWholeFileIsRead(t *testing.T) {
 			{Name: "other", URL: "https://api.example.org/v1", Dialect: OpenAI, Check: DefaultActiveCheck},
 		}},
 		{"routes", c.Routes, []Route{
-			{"gpt-*", []RouteBackend{{"paid", 1, 3}, {"other", 1, 1}, {"local", 2, 1}}, AnswersWhole, nil},
-			{"*", InOrder("local", "paid"), AnswersPass, []string{"context_length_exceeded", "content_filter"}},
+			{"gpt-*", []RouteBackend{{"paid", 1, 3}, {"other", 1, 1}, {"local", 2, 1}}, AnswersWhole, nil, 0},
+			{"*", InOrder("local", "paid"), AnswersPass, []string{"context_length_exceeded", "content_filter"}, 4},
 		}},
 		{"servers", c.MCP.Servers, []Server{
 			{Name: "crm", Command: []string{"node", "crm.js"}, Deadline: map[string]time.Duration{AllTools: 50 * time.Second}},

@@ -192,6 +192,7 @@ func (d *decoder) routes(n *node, c *Config, root *node) {
 			"answers": func(n *node) {
 				set((*string)(&r.Answers), d.choice(n, string(AnswersPass), string(AnswersWhole)))
 			},
+			"attempts": func(n *node) { set(&r.Attempts, d.whole(n, 1, 100)) },
 			"next_on": func(n *node) {
 				r.NextOn = []string{}
 				for _, code := range d.texts(n, "code of an error, as in [context_length_exceeded]") {

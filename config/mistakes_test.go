@@ -79,6 +79,7 @@ var mistakes = []struct{ name, text, at, message string }{
 	{"route without match", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{backends: [x]}]", "2:10", "want the key match"},
 	{"answers", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], answers: hold}]", "2:45", "pass or whole"},
 	{"answers that are not served", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], answers: splice}]", "2:45", "pass or whole"},
+	{"no attempts", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], attempts: 0}]", "2:46", "want a whole number from 1 to 100"},
 	{"next_on that is no list", "backends: {x: {url: http://a/v1, dialect: openai}}\nroutes: [{match: m, backends: [x], next_on: y}]", "2:45", "want a list of code"},
 	{"limit of nothing", "backends: {x: {url: http://a/v1, dialect: openai, limit: {concurrent: 0}}}", "1:71", "want a whole number from 1 to 100000"},
 	{"limit by nobody", "backends: {x: {url: http://a/v1, dialect: openai, limit: {per_minute: 9, by: team}}}", "1:78", `want process or fleet`},

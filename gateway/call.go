@@ -184,11 +184,14 @@ func (c *call) ask(t *tier) (answered, on bool) {
 		if c.trials[len(c.trials)-1].denial != nil {
 			turn.pass()
 		}
-		if c.r.Context().Err() != nil || !c.mayGoElsewhere() {
+		if c.r.Context().Err() != nil || c.spent() || !c.mayGoElsewhere() {
 			return false, false
 		}
 	}
 }
+
+// spent reports whether the request has made all attempts that its route allows.
+func (c *call) spent() bool { return c.route.most > 0 && c.attempts >= c.route.most }
 
 // holds reports whether answers are held back until they are complete.
 func (c *call) holds() bool { return c.route.whole && c.endpoint.call }
@@ -229,7 +232,7 @@ func (c *call) visit(b *backend) bool {
 			return true
 		}
 		wait, throttled := t.throttledFor(time.Now())
-		if !throttled || wait > left || !c.sleep(wait) {
+		if !throttled || c.spent() || wait > left || !c.sleep(wait) {
 			c.trials = append(c.trials, *t)
 			return false
 		}
@@ -338,7 +341,7 @@ func (c *call) mayRepeat(a *attempt, p *permits, attempts int) bool {
 	}
 	deadline, _ := c.r.Context().Deadline()
 	pause, ok := retry.Next(attempts, a.verdict.result, now, deadline)
-	if !ok || !a.repeatable() || !a.backend.allowance.Take(now) {
+	if !ok || c.spent() || !a.repeatable() || !a.backend.allowance.Take(now) {
 		return false
 	}
 	if !c.sleep(pause) || !p.model.Valid() {

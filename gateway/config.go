@@ -83,6 +83,10 @@ type Route struct {
 	// context_length_exceeded, which is understood also where a backend has no
 	// code for it.
 	NextOn []string
+
+	// Attempts is how many one request makes at most, over all backends of the
+	// route; 0 = what [fusebox.Retry] allows at each.
+	Attempts int
 }
 
 // RouteBackend is a backend's place in a route. Backends of one priority share
@@ -198,6 +202,9 @@ func (r *Route) problems(backends map[string]bool) (problems []string) {
 	}
 	if r.Answers != "" && r.Answers != answersPass && r.Answers != answersWhole {
 		problems = append(problems, fmt.Sprintf("answers: want pass or whole, have %q", r.Answers))
+	}
+	if r.Attempts < 0 {
+		problems = append(problems, fmt.Sprintf("attempts: want 0 or more, have %d", r.Attempts))
 	}
 	for _, code := range r.NextOn {
 		if code == "" || code != strings.ToLower(code) {

@@ -15,6 +15,7 @@ type Explanation struct {
 	Route   string   // the pattern that matches
 	Answers string   // "pass" or "whole"
 	NextOn  []string // codes of errors that go on to the next backend
+	Most    int      // attempts of one request, over all of them; 0 = what retries allow at each
 	Choices []Choice // by priority, in the order of the configuration
 }
 
@@ -39,7 +40,7 @@ func (g *Gateway) Explain(d Dialect, model string) (Explanation, error) {
 	if len(r.tiers) == 0 {
 		return Explanation{}, g.noRoute(d, model)
 	}
-	e := Explanation{Dialect: d, Route: r.match, Answers: answersPass, NextOn: r.nextOn}
+	e := Explanation{Dialect: d, Route: r.match, Answers: answersPass, NextOn: r.nextOn, Most: r.most}
 	if r.whole {
 		e.Answers = answersWhole
 	}

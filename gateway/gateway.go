@@ -33,6 +33,7 @@ type route struct {
 	match  string
 	whole  bool     // answers are held back until they are complete
 	nextOn []string // codes of errors that go on to the next backend
+	most   int      // attempts of one request; 0 = no bound
 	tiers  []*tier  // the backends by priority, the first choice first
 }
 
@@ -65,7 +66,7 @@ func New(cfg Config) (*Gateway, error) {
 		byName[b.Name] = made
 	}
 	for _, r := range cfg.routes() {
-		made := route{match: r.Match, whole: r.Answers == answersWhole, nextOn: r.NextOn}
+		made := route{match: r.Match, whole: r.Answers == answersWhole, nextOn: r.NextOn, most: r.Attempts}
 		if made.nextOn == nil {
 			made.nextOn = []string{contextTooLong}
 		}

@@ -341,3 +341,40 @@ func TestI4_AProbeKeepsItsSlotWhileItsAnswerFlows(t *testing.T) {
 		t.Fatalf("a was asked %d times; want the failure and the probe", a.hits())
 	}
 }
+
+// A route bounds the attempts of one request over all of its backends: repeats
+// on one, the next ones, and a wait for a throttle's end.
+func TestARouteBoundsTheAttemptsOfARequest(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		most        int
+		fails       http.HandlerFunc
+		a, b, c     int
+		status      int
+		shouldRetry string
+	}{
+		{"no bound", 0, status(500, tooBusy), 2, 2, 1, 200, ""},
+		{"one", 1, status(500, tooBusy), 1, 0, 0, 500, "false"},
+		{"two: the repeat is one", 2, status(500, tooBusy), 2, 0, 0, 500, "false"},
+		{"three", 3, status(500, tooBusy), 2, 1, 0, 500, "false"},
+		{"more than there are", 9, status(500, tooBusy), 2, 2, 1, 200, ""},
+		{"of throttled ones", 2, status(429, tooBusy), 1, 1, 0, 429, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a, b, c := newUpstream(t, "a", test.fails), newUpstream(t, "b", test.fails), newUpstream(t, "c", chats("from c"))
+			f := newFront(t, nil, gateway.Config{Retry: quick,
+				Backends: []gateway.Backend{a.backend(), b.backend(), c.backend()},
+				Routes:   []gateway.Route{{Match: "*", Backends: gateway.InOrder("a", "b", "c"), Attempts: test.most}}})
+			got := f.post(t, "/v1/chat/completions", plainChat)
+			if a.hits() != test.a || b.hits() != test.b || c.hits() != test.c {
+				t.Errorf("a was asked %d times, b %d, c %d, want %d, %d, %d", a.hits(), b.hits(), c.hits(), test.a, test.b, test.c)
+			}
+			if got.status != test.status || test.shouldRetry != "" && got.header.Get("x-should-retry") != test.shouldRetry {
+				t.Errorf("status %d, x-should-retry %q: %s", got.status, got.header.Get("x-should-retry"), got.body)
+			}
+		})
+	}
+	if _, err := gateway.New(gateway.Config{Routes: []gateway.Route{{Match: "*", Attempts: -1}}}); err == nil || !strings.Contains(err.Error(), "attempts: want 0 or more, have -1") {
+		t.Errorf("a negative bound: %v", err)
+	}
+}

@@ -15,13 +15,14 @@ import (
 // routeReport is what route prints with --json, for each dialect that serves
 // the model.
 type routeReport struct {
-	Model   string        `json:"model"`
-	Dialect string        `json:"dialect"`
-	Route   string        `json:"route"`
-	Answers string        `json:"answers"`
-	NextOn  []string      `json:"next_on"`
-	Picked  string        `json:"picked"` // the one with the largest share; "" = no backend is usable
-	Choices []routeChoice `json:"choices"`
+	Model    string        `json:"model"`
+	Dialect  string        `json:"dialect"`
+	Route    string        `json:"route"`
+	Answers  string        `json:"answers"`
+	NextOn   []string      `json:"next_on"`
+	Attempts int           `json:"attempts,omitempty"` // that one request makes at most; 0 = what retries allow at each backend
+	Picked   string        `json:"picked"`             // the one with the largest share; "" = no backend is usable
+	Choices  []routeChoice `json:"choices"`
 }
 
 type routeChoice struct {
@@ -89,7 +90,7 @@ func explainRoute(g *gateway.Gateway, model string) (reports []routeReport, err 
 			err = errors.Join(err, problem)
 			continue
 		}
-		r := routeReport{Model: model, Dialect: string(d), Route: e.Route, Answers: e.Answers, NextOn: e.NextOn}
+		r := routeReport{Model: model, Dialect: string(d), Route: e.Route, Answers: e.Answers, NextOn: e.NextOn, Attempts: e.Most}
 		most := 0.0
 		for _, c := range e.Choices {
 			if c.Share > most {
@@ -119,6 +120,9 @@ func (a *app) printRoutes(reports []routeReport) error {
 		next := "none"
 		if len(r.NextOn) > 0 {
 			next = strings.Join(r.NextOn, ", ")
+		}
+		if r.Attempts > 0 {
+			next += ", at most " + countOf(r.Attempts, "attempt")
 		}
 		a.printf("%s through the %s API: route %q, answers: %s, next on: %s\n", printable(r.Model), r.Dialect, r.Route, r.Answers, next)
 		t := &table{}

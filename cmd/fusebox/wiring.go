@@ -52,7 +52,7 @@ func (a *app) newGateway(c *config.Config, box *fusebox.Box, observer gateway.Ob
 }
 
 func gatewayRoute(r config.Route) gateway.Route {
-	out := gateway.Route{Match: r.Match, Answers: string(r.Answers), NextOn: r.NextOn}
+	out := gateway.Route{Match: r.Match, Answers: string(r.Answers), NextOn: r.NextOn, Attempts: r.Attempts}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, gateway.RouteBackend(b))
 	}
