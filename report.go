@@ -130,7 +130,7 @@ func ReadReport(ctx context.Context, store Store, names ...string) (Report, erro
 
 // askedCircuit is read to see whether a store answers, where no other is named.
 // Nothing is recorded of it.
-const askedCircuit = "any/circuit"
+const askedCircuit = "store/status"
 
 // ask reads twice: the first answer may take a connection, the second one tells
 // how fast the store is.

@@ -170,9 +170,15 @@ func (s *Store) apply(ctx context.Context, name string, p fusebox.Policy, events
 	return state, nil
 }
 
+// Why a batch was not folded in time, where no answer tells it.
+var (
+	errSilent  = errors.New("the server does not answer")
+	errWaiting = errors.New("events of others that wait before it are not folded")
+)
+
 // send tries until the batch is folded.
 func (r *report) send(ctx context.Context) error {
-	failed := errors.New("events of others that wait before it are not folded")
+	failed := errSilent
 	for tries := 0; ctx.Err() == nil; tries++ {
 		done, err := r.try(ctx)
 		switch {
@@ -184,6 +190,7 @@ func (r *report) send(ctx context.Context) error {
 			}
 			pause(ctx, away, awayMax, tries)
 		default:
+			failed = errWaiting
 			pause(ctx, folding, foldingMax, tries)
 		}
 	}

@@ -136,7 +136,7 @@ func (a *app) diagnose(ctx context.Context, c *config.Config, store fusebox.Stor
 		fleet.reported(s.Circuit, reporters)
 		d.Circuits = append(d.Circuits, found)
 		d.Malformed += found.Malformed
-		d.Down = d.Down || s.Health == fusebox.Down
+		d.Down = d.Down || s.Health == fusebox.Down || len(s.Hosts) > 0 // for all, or for a host alone
 	}
 	shared, err := a.sharesMachines(c)
 	if err != nil {

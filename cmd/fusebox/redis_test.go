@@ -240,6 +240,9 @@ func TestOneBadHostStopsAlone(t *testing.T) {
 			t.Errorf("%v does not say that the circuit is open for web-2 alone:\n%s", command, said)
 		}
 	}
+	if said := good.run("doctor"); said.code != 1 {
+		t.Errorf("doctor on the good machine: exit code %d, want 1: a host is refused", said.code)
+	}
 	if said := good.run("pick", "session/claude"); said.code != 0 {
 		t.Errorf("pick on the good machine: exit code %d", said.code)
 	}
