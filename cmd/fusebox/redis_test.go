@@ -240,6 +240,9 @@ func TestOneBadHostStopsAlone(t *testing.T) {
 			t.Errorf("%v does not say that the circuit is open for web-2 alone:\n%s", command, said)
 		}
 	}
+	if said := good.must("why", "session/claude").stdout; !strings.Contains(said, "for web-2 alone it is open") {
+		t.Errorf("why does not say first that it is open for web-2 alone:\n%s", said)
+	}
 	if said := good.run("doctor"); said.code != 1 {
 		t.Errorf("doctor on the good machine: exit code %d, want 1: a host is refused", said.code)
 	}

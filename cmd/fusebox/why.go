@@ -49,6 +49,10 @@ func (a *app) printExplanation(x *explanation) {
 	if s.Reason != "" {
 		a.printf("because: %s, since %s (version %d)\n", printable(s.Reason), clock(s.Since), s.Version)
 	}
+	for i := range s.Hosts {
+		h := &s.Hosts[i]
+		a.printf("for %s alone it is %s: %s, the last: %s\n", printable(h.Host), ownPhaseWords(h), countOf(h.Failures, "failure"), printable(h.LastError))
+	}
 	a.printf("policy: %s\n", strings.Join(x.Policy, "; "))
 	if len(x.Records) == 0 {
 		a.printf("No evidence: what is unknown is usable.\n")
