@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -294,52 +295,54 @@ func TestARefusalTellsWhatToDoInstead(t *testing.T) {
 // A probe whose answer streams for longer than its lease keeps its slot: no
 // other call probes meanwhile, and its end is the verdict.
 func TestI4_AProbeKeepsItsSlotWhileItsAnswerFlows(t *testing.T) {
-	const lease = 300 * time.Millisecond
-	policy := func(circuit string) fusebox.Policy {
-		p := trips(1, time.Millisecond)(circuit)
-		p.Probe.Lease = lease
-		return p
-	}
-	f, a, _ := pair(t, policy, status(500, tooBusy), chats("from b"))
-	f.post(t, "/v1/chat/completions", streamedChat).wants(t, 200, "from b", "b", "degraded")
-	enough := make(chan struct{})
-	a.does(func(w http.ResponseWriter, r *http.Request) {
-		chatStream("from")(w, r)
-		s, beat := sse{w}, time.NewTicker(lease/20)
-		defer beat.Stop()
-		for {
-			select {
-			case <-beat.C:
-				s.send(`data: {"choices":[{"index":0,"delta":{"content":"a"}}]}`)
-			case <-enough:
-				s.then(r, "finish", "done")
-				return
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 300 * time.Millisecond
+		policy := func(circuit string) fusebox.Policy {
+			p := trips(1, time.Millisecond)(circuit)
+			p.Probe.Lease = lease
+			return p
+		}
+		f, a, _ := pair(t, policy, status(500, tooBusy), chats("from b"))
+		f.post(t, "/v1/chat/completions", streamedChat).wants(t, 200, "from b", "b", "degraded")
+		enough := make(chan struct{})
+		a.does(func(w http.ResponseWriter, r *http.Request) {
+			chatStream("from")(w, r)
+			s, beat := sse{w}, time.NewTicker(lease/20)
+			defer beat.Stop()
+			for {
+				select {
+				case <-beat.C:
+					s.send(`data: {"choices":[{"index":0,"delta":{"content":"a"}}]}`)
+				case <-enough:
+					s.then(r, "finish", "done")
+					return
+				}
 			}
+		})
+		probe := make(chan answer, 1)
+		eventually(t, "the cooldown to be over", func() bool { return f.status(t, "model/a/m").RetryAfter == 0 })
+		go func() { probe <- f.post(t, "/v1/chat/completions", streamedChat) }()
+		began := time.Time{}
+		eventually(t, "the lease to be renewed past its length", func() bool {
+			probes := f.status(t, "model/a/m").Probes
+			if len(probes) == 0 {
+				return false
+			}
+			if began.IsZero() {
+				began = probes[0].At
+			}
+			return probes[0].Until.Sub(began) > 2*lease
+		})
+		f.post(t, "/v1/chat/completions", streamedChat).wants(t, 200, "from b", "b", "degraded")
+		close(enough)
+		if got := receive(t, "the probe's answer", probe); got.err != nil || got.header.Get("Fusebox-Backend") != "a" {
+			t.Fatalf("the probe: %d by %q, %v", got.status, got.header.Get("Fusebox-Backend"), got.err)
+		}
+		eventually(t, "a to be closed", func() bool { return f.status(t, "model/a/m").Phase == fusebox.Closed })
+		if a.hits() != 2 {
+			t.Fatalf("a was asked %d times; want the failure and the probe", a.hits())
 		}
 	})
-	probe := make(chan answer, 1)
-	eventually(t, "the cooldown to be over", func() bool { return f.status(t, "model/a/m").RetryAfter == 0 })
-	go func() { probe <- f.post(t, "/v1/chat/completions", streamedChat) }()
-	began := time.Time{}
-	eventually(t, "the lease to be renewed past its length", func() bool {
-		probes := f.status(t, "model/a/m").Probes
-		if len(probes) == 0 {
-			return false
-		}
-		if began.IsZero() {
-			began = probes[0].At
-		}
-		return probes[0].Until.Sub(began) > 2*lease
-	})
-	f.post(t, "/v1/chat/completions", streamedChat).wants(t, 200, "from b", "b", "degraded")
-	close(enough)
-	if got := receive(t, "the probe's answer", probe); got.err != nil || got.header.Get("Fusebox-Backend") != "a" {
-		t.Fatalf("the probe: %d by %q, %v", got.status, got.header.Get("Fusebox-Backend"), got.err)
-	}
-	eventually(t, "a to be closed", func() bool { return f.status(t, "model/a/m").Phase == fusebox.Closed })
-	if a.hits() != 2 {
-		t.Fatalf("a was asked %d times; want the failure and the probe", a.hits())
-	}
 }
 
 // A route bounds the attempts of one request over all of its backends: repeats

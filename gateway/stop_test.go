@@ -32,7 +32,7 @@ func (f *fault) stopped(t *testing.T, under <-chan struct{}) answer {
 // A stream that a shutdown cut ended without a word, and as if its client had
 // gone away.
 func TestAStreamThatAShutdownCutsIsToldSo(t *testing.T) {
-	everyWay(t, gateway.Config{}, gateway.Timeouts{}, nil, func(t *testing.T, f *fault) {
+	everyWay(t, gateway.Config{}, nil, func(t *testing.T, f *fault) {
 		evidence := make(chan fusebox.Event, 10)
 		defer f.box.OnEvidence(func(e fusebox.Event) { evidence <- e })()
 		under := make(chan struct{})
@@ -67,7 +67,7 @@ func TestAStreamThatAShutdownCutsIsToldSo(t *testing.T) {
 }
 
 func TestAHeldStreamThatAShutdownCutsIsToldInIt(t *testing.T) {
-	everyWay(t, gateway.Config{KeepAlive: tick / 20}, gateway.Timeouts{}, nil, func(t *testing.T, f *fault) {
+	everyWay(t, gateway.Config{KeepAlive: tick / 20}, nil, func(t *testing.T, f *fault) {
 		if !f.whole {
 			return
 		}

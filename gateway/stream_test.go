@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -24,6 +25,16 @@ func limited(t *testing.T, limits gateway.Timeouts, first http.HandlerFunc) (*fr
 
 const tick = 100 * time.Millisecond
 
+// again waits for a while, and reports whether the request is still there.
+func again(r *http.Request, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
 func TestLimitsEndWhatHangs(t *testing.T) {
 	whole := func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"choices":`)
@@ -35,8 +46,7 @@ func TestLimitsEndWhatHangs(t *testing.T) {
 		<-r.Context().Done()
 	}
 	keptAlive := func(w http.ResponseWriter, r *http.Request) {
-		s := begin(w)
-		for r.Context().Err() == nil {
+		for s := begin(w); again(r, tick/10); {
 			s.send(": PROCESSING")
 		}
 	}
@@ -58,30 +68,38 @@ func TestLimitsEndWhatHangs(t *testing.T) {
 		{"silence in a body", gateway.Timeouts{Idle: tick}, whole, plainChat, fusebox.ClassStall, "no next token within 100ms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, _, _ := limited(t, c.limits, c.does)
-			f.post(t, "/v1/chat/completions", c.body).wants(t, 200, "from b", "b", "degraded")
-			if s := f.status(t, "model/a/m"); s.Failures != 1 || s.LastClass != c.class || s.LastError != c.says {
-				t.Fatalf("%d failures, class %q: %s", s.Failures, s.LastClass, s.LastError)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f, _, _ := limited(t, c.limits, c.does)
+				began := time.Now()
+				f.post(t, "/v1/chat/completions", c.body).wants(t, 200, "from b", "b", "degraded")
+				if took := time.Since(began); took != tick {
+					t.Errorf("it took %v", took)
+				}
+				if s := f.status(t, "model/a/m"); s.Failures != 1 || s.LastClass != c.class || s.LastError != c.says {
+					t.Fatalf("%d failures, class %q: %s", s.Failures, s.LastClass, s.LastError)
+				}
+			})
 		})
 	}
 }
 
 // A stream that flows for ever is ended by the total, and its client told.
 func TestTheTotalEndsAStreamThatFlows(t *testing.T) {
-	f, _, b := limited(t, gateway.Timeouts{Total: 3 * tick}, func(w http.ResponseWriter, r *http.Request) {
-		chatStream("one")(w, r)
-		for r.Context().Err() == nil {
-			sse{w}.send(`data: {"choices":[{"index":0,"delta":{"content":"more "}}]}`)
+	synctest.Test(t, func(t *testing.T) {
+		f, _, b := limited(t, gateway.Timeouts{Total: 3 * tick}, func(w http.ResponseWriter, r *http.Request) {
+			chatStream("one")(w, r)
+			for again(r, tick/10) {
+				sse{w}.send(`data: {"choices":[{"index":0,"delta":{"content":"more "}}]}`)
+			}
+		})
+		got := f.post(t, "/v1/chat/completions", streamedChat)
+		if got.err == nil || !strings.Contains(got.body, "The answer broke off: no complete answer within 300ms") || b.hits() != 0 {
+			t.Fatalf("%d bytes, error %v, b asked %d times", len(got.body), got.err, b.hits())
+		}
+		if s := f.status(t, "model/a/m"); s.Failures != 1 || s.LastClass != fusebox.ClassTimeout {
+			t.Fatalf("%d failures, class %q: %s", s.Failures, s.LastClass, s.LastError)
 		}
 	})
-	got := f.post(t, "/v1/chat/completions", streamedChat)
-	if got.err == nil || !strings.Contains(got.body, "The answer broke off: no complete answer within 300ms") || b.hits() != 0 {
-		t.Fatalf("%d bytes, error %v, b asked %d times", len(got.body), got.err, b.hits())
-	}
-	if s := f.status(t, "model/a/m"); s.Failures != 1 || s.LastClass != fusebox.ClassTimeout {
-		t.Fatalf("%d failures, class %q: %s", s.Failures, s.LastClass, s.LastError)
-	}
 }
 
 func TestAWholeAnswerMayTakeItsTime(t *testing.T) {
@@ -91,44 +109,45 @@ func TestAWholeAnswerMayTakeItsTime(t *testing.T) {
 
 // A long stream is not overdue once its content comes; a silent one is.
 func TestAStreamIsNotOverdueOnceItAnswers(t *testing.T) {
-	t.Parallel()
-	goOn := make(chan struct{})
-	a := newUpstream(t, "a", func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(lastBody(r), `"silent"`) {
-			<-r.Context().Done()
-			return
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		a := newUpstream(t, "a", func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(lastBody(r), `"silent"`) {
+				<-r.Context().Done()
+				return
+			}
+			chatStream("one")(w, r)
+			<-goOn
+			sse{w}.then(r, "finish", "done")
+		})
+		policy := func(circuit string) fusebox.Policy {
+			p := trips(5, time.Hour)(circuit)
+			p.Overdue = time.Second
+			return p
 		}
-		chatStream("one")(w, r)
-		<-goOn
-		sse{w}.then(r, "finish", "done")
+		f := newFront(t, policy, gateway.Config{Backends: []gateway.Backend{a.backend()}})
+		long, err := f.Client().Post(f.URL+"/v1/chat/completions", "application/json", strings.NewReader(streamedChat))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer long.Body.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		silent := make(chan answer, 1)
+		go func() {
+			silent <- f.send(t, ctx, http.MethodPost, "/v1/chat/completions", strings.Replace(streamedChat, `"m"`, `"silent"`, 1))
+		}()
+		eventually(t, "the silent call to be overdue", func() bool { return f.status(t, "model/a/silent").Failures == 1 })
+		close(goOn)
+		if body, err := io.ReadAll(long.Body); err != nil || !strings.Contains(string(body), "[DONE]") {
+			t.Errorf("%v: %s", err, body)
+		}
+		cancel()
+		receive(t, "the end of the silent call", silent)
+		eventually(t, "the long call's result", func() bool { return f.status(t, "model/a/m").Health == fusebox.Up })
+		if s := f.status(t, "model/a/m"); s.Failures != 0 {
+			t.Errorf("a stream that went on is a failure: %+v", s)
+		}
 	})
-	policy := func(circuit string) fusebox.Policy {
-		p := trips(5, time.Hour)(circuit)
-		p.Overdue = time.Second
-		return p
-	}
-	f := newFront(t, policy, gateway.Config{Backends: []gateway.Backend{a.backend()}})
-	long, err := f.Client().Post(f.URL+"/v1/chat/completions", "application/json", strings.NewReader(streamedChat))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer long.Body.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	silent := make(chan answer, 1)
-	go func() {
-		silent <- f.send(t, ctx, http.MethodPost, "/v1/chat/completions", strings.Replace(streamedChat, `"m"`, `"silent"`, 1))
-	}()
-	eventually(t, "the silent call to be overdue", func() bool { return f.status(t, "model/a/silent").Failures == 1 })
-	close(goOn)
-	if body, err := io.ReadAll(long.Body); err != nil || !strings.Contains(string(body), "[DONE]") {
-		t.Errorf("%v: %s", err, body)
-	}
-	cancel()
-	receive(t, "the end of the silent call", silent)
-	eventually(t, "the long call's result", func() bool { return f.status(t, "model/a/m").Health == fusebox.Up })
-	if s := f.status(t, "model/a/m"); s.Failures != 0 {
-		t.Errorf("a stream that went on is a failure: %+v", s)
-	}
 }
 
 func TestS08_ACutStreamNeverEndsCleanly(t *testing.T) {
@@ -139,7 +158,6 @@ func TestS08_ACutStreamNeverEndsCleanly(t *testing.T) {
 		{"by a reset", "reset", fusebox.ClassStream},
 		{"by an abort", "abort", fusebox.ClassStream},
 		{"by a clean end of the connection", "", fusebox.ClassStream},
-		{"by silence", "hang", fusebox.ClassStall},
 		{"in the middle of an event", "data: {\"choices\":[{\"index\":0,\"del", fusebox.ClassStream},
 		{"by an event that is not JSON", "data: <html>oops</html>", fusebox.ClassStream},
 	} {
@@ -148,20 +166,30 @@ func TestS08_ACutStreamNeverEndsCleanly(t *testing.T) {
 			if c.end != "" {
 				steps = append(steps, c.end)
 			}
-			f, _, b := limited(t, gateway.Timeouts{Idle: tick}, chatStream("one two three", steps...))
-			got := f.post(t, "/v1/chat/completions", streamedChat)
-			if got.err == nil || b.hits() != 0 {
-				t.Fatalf("error %v, b asked %d times: %s", got.err, b.hits(), got.body)
-			}
-			events := strings.Split(strings.TrimSpace(got.body), "\n\n")
-			if len(events) != 5 || !strings.Contains(events[4], `"error":{"message":"The answer broke off: `) || strings.Contains(got.body, "oops") {
-				t.Fatalf("want the role, three words and an error, have %s", got.body)
-			}
-			receive(t, "the request to end", f.noted)
-			if s := f.status(t, "model/a/m"); s.Failures != 1 || s.LastClass != c.class || f.told()[0].Outcome != "failed" {
-				t.Fatalf("%d failures, class %q, outcome %q", s.Failures, s.LastClass, f.told()[0].Outcome)
-			}
+			breaksOff(t, c.class, chatStream("one two three", steps...))
 		})
+	}
+	t.Run("by silence", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { breaksOff(t, fusebox.ClassStall, chatStream("one two three", "hang")) })
+	})
+}
+
+// breaksOff requires that the client of a stream of three words is told of its
+// end, and that it is a failure of a class.
+func breaksOff(t *testing.T, class fusebox.Class, stream http.HandlerFunc) {
+	t.Helper()
+	f, _, b := limited(t, gateway.Timeouts{}, stream)
+	got := f.post(t, "/v1/chat/completions", streamedChat)
+	if got.err == nil || b.hits() != 0 {
+		t.Fatalf("error %v, b asked %d times: %s", got.err, b.hits(), got.body)
+	}
+	events := strings.Split(strings.TrimSpace(got.body), "\n\n")
+	if len(events) != 5 || !strings.Contains(events[4], `"error":{"message":"The answer broke off: `) || strings.Contains(got.body, "oops") {
+		t.Fatalf("want the role, three words and an error, have %s", got.body)
+	}
+	receive(t, "the request to end", f.noted)
+	if s := f.status(t, "model/a/m"); s.Failures != 1 || s.LastClass != class || f.told()[0].Outcome != "failed" {
+		t.Fatalf("%d failures, class %q, outcome %q", s.Failures, s.LastClass, f.told()[0].Outcome)
 	}
 }
 
@@ -190,27 +218,32 @@ func TestS11_ACompleteStreamEndsPromptly(t *testing.T) {
 		{"with [DONE], and then silence", []string{"finish", "done", "hang"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, _, _ := limited(t, gateway.Timeouts{Idle: tick}, chatStream("all of it", c.steps...))
-			got := f.post(t, "/v1/chat/completions", streamedChat)
-			got.wants(t, 200, "all of it", "a", "ok")
-			if c.steps[1] == "usage" && !strings.Contains(got.body, `"usage"`) {
-				t.Fatalf("no usage: %s", got.body)
-			}
-			if s := f.status(t, "model/a/m"); s.Failures != 0 || s.Health != fusebox.Up {
-				t.Fatalf("%d failures, %v", s.Failures, s.Health)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f, _, _ := limited(t, gateway.Timeouts{Idle: tick}, chatStream("all of it", c.steps...))
+				began := time.Now()
+				got := f.post(t, "/v1/chat/completions", streamedChat)
+				got.wants(t, 200, "all of it", "a", "ok")
+				if took := time.Since(began); took > tick || c.steps[1] == "usage" && !strings.Contains(got.body, `"usage"`) {
+					t.Fatalf("after %v: %s", took, got.body)
+				}
+				if s := f.status(t, "model/a/m"); s.Failures != 0 || s.Health != fusebox.Up {
+					t.Fatalf("%d failures, %v", s.Failures, s.Health)
+				}
+			})
 		})
 	}
 }
 
 func TestSeveralAnswersHaveFinishedWhenAllHave(t *testing.T) {
-	choice := func(i int, delta, finish string) string {
-		return `data: {"choices":[{"index":` + strconv.Itoa(i) + `,"delta":` + delta + `,"finish_reason":` + finish + `}]}`
-	}
-	f, _, _ := limited(t, gateway.Timeouts{Idle: tick}, chatStream("", choice(0, `{"content":"a"}`, "null"), choice(0, `{}`, `"stop"`), "hang"))
-	if got := f.post(t, "/v1/chat/completions", strings.Replace(streamedChat, `{`, `{"n":2,`, 1)); got.err == nil {
-		t.Fatalf("half of two answers ended cleanly: %s", got.body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		choice := func(i int, delta, finish string) string {
+			return `data: {"choices":[{"index":` + strconv.Itoa(i) + `,"delta":` + delta + `,"finish_reason":` + finish + `}]}`
+		}
+		f, _, _ := limited(t, gateway.Timeouts{Idle: tick}, chatStream("", choice(0, `{"content":"a"}`, "null"), choice(0, `{}`, `"stop"`), "hang"))
+		if got := f.post(t, "/v1/chat/completions", strings.Replace(streamedChat, `{`, `{"n":2,`, 1)); got.err == nil {
+			t.Fatalf("half of two answers ended cleanly: %s", got.body)
+		}
+	})
 }
 
 func TestBytesPassUntouchedWhateverTheirShape(t *testing.T) {

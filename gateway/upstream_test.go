@@ -44,7 +44,7 @@ type seen struct {
 func newUpstream(t testing.TB, name string, behave http.HandlerFunc) *upstream {
 	t.Helper()
 	u := &upstream{name: name, behave: behave, gone: make(chan struct{}, 1000), busy: make(chan struct{}, 1000)}
-	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		u.mu.Lock()
 		u.calls = append(u.calls, seen{r.URL.RequestURI(), r.Header.Clone(), string(body), time.Now()})
@@ -53,6 +53,7 @@ func newUpstream(t testing.TB, name string, behave http.HandlerFunc) *upstream {
 		now(w, r.WithContext(context.WithValue(r.Context(), bodyKey{}, string(body))))
 	}))
 	u.Config.ErrorLog = quiet
+	start(u.Server)
 	t.Cleanup(func() {
 		u.CloseClientConnections()
 		u.Close()
@@ -137,7 +138,9 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	conn.(*net.TCPConn).SetLinger(0)
+	if tcp, ok := conn.(*net.TCPConn); ok { // a pipe is closed, no more
+		tcp.SetLinger(0)
+	}
 	conn.Close()
 }
 
@@ -258,7 +261,9 @@ func messageStream(text string, steps ...string) http.HandlerFunc {
 type front struct {
 	*httptest.Server
 	box     *fusebox.Box
-	gateway *gateway.Gateway
+	cfg     gateway.Config
+	gateway *gateway.Gateway // that serves
+	serving atomic.Pointer[gateway.Gateway]
 	arrived atomic.Int64            // requests
 	read    atomic.Int64            // bytes of answers that clients have
 	cut     context.CancelCauseFunc // ends all requests
@@ -299,29 +304,40 @@ func newFrontOn(t testing.TB, boxed fusebox.Config, cfg gateway.Config) *front {
 			}
 		},
 	}
-	g, err := gateway.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.gateway = g
+	f.cfg = cfg
+	f.goOnWith(t, cfg)
 	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.arrived.Add(1)
-		g.ServeHTTP(w, r)
+		f.serving.Load().ServeHTTP(w, r)
 	}))
 	f.Config.ErrorLog = quiet
 	requests, cut := context.WithCancelCause(context.Background())
 	f.Config.BaseContext, f.cut = func(net.Listener) context.Context { return requests }, cut
-	f.Start()
+	start(f.Server)
 	t.Cleanup(func() {
 		f.CloseClientConnections()
 		f.Close()
 		cut(nil)
-		g.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		box.Close(ctx)
 	})
 	return f
+}
+
+// goOnWith serves by another configuration from now on, as a reload does.
+func (f *front) goOnWith(t testing.TB, cfg gateway.Config) {
+	t.Helper()
+	g, err := gateway.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.gateway != nil {
+		g.TakeOver(f.gateway)
+	}
+	f.gateway = reaching(g)
+	f.serving.Store(g)
+	t.Cleanup(g.Close)
 }
 
 // status returns what is known of a circuit.
@@ -366,7 +382,7 @@ func (f *front) post(t testing.TB, path, body string, headers ...string) answer 
 
 func (f *front) send(t testing.TB, ctx context.Context, method, path, body string, headers ...string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, f.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -440,10 +456,13 @@ func (a answer) text(t testing.TB) string {
 	return strings.TrimSpace(text.String())
 }
 
+// patience is how long anything may take that must happen.
+const patience = 2 * time.Minute
+
 // eventually waits for a condition that other goroutines bring about.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -461,7 +480,7 @@ func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("waited in vain for: %s", what)
 	}
 	return v

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -39,11 +40,13 @@ func TestAWholeAnswerIsMendedWhereverItBreaks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f, _, _ := held(t, gateway.Timeouts{Idle: tick}, c.a, chats("only b"))
-			got := f.post(t, "/v1/chat/completions", streamedChat)
-			if got.err != nil || got.status != 200 || got.text(t) != "only b" || strings.Count(got.body, `"role":"assistant"`) != 1 {
-				t.Fatalf("%d, %v: %s", got.status, got.err, got.body)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f, _, _ := held(t, gateway.Timeouts{Idle: tick}, c.a, chats("only b"))
+				got := f.post(t, "/v1/chat/completions", streamedChat)
+				if got.err != nil || got.status != 200 || got.text(t) != "only b" || strings.Count(got.body, `"role":"assistant"`) != 1 {
+					t.Fatalf("%d, %v: %s", got.status, got.err, got.body)
+				}
+			})
 		})
 	}
 }
@@ -171,24 +174,19 @@ func TestALargeAnswerThatBreaksIsMended(t *testing.T) {
 
 // A stream that sends nothing but comments is silent.
 func TestCommentsAreNoProgress(t *testing.T) {
-	f, _, _ := limited(t, gateway.Timeouts{Idle: tick}, func(w http.ResponseWriter, r *http.Request) {
-		chatStream("some")(w, r)
-		s, beat := sse{w}, time.NewTicker(tick/10)
-		defer beat.Stop()
-		for {
-			select {
-			case <-beat.C:
-				s.send(": PROCESSING")
-			case <-r.Context().Done():
-				return
+	synctest.Test(t, func(t *testing.T) {
+		f, _, _ := limited(t, gateway.Timeouts{Idle: tick}, func(w http.ResponseWriter, r *http.Request) {
+			chatStream("some")(w, r)
+			for again(r, tick/10) {
+				sse{w}.send(": PROCESSING")
 			}
+		})
+		got := f.post(t, "/v1/chat/completions", streamedChat)
+		if got.err == nil || !strings.Contains(got.body, fmt.Sprintf("no next token within %v", tick)) {
+			t.Fatalf("%v: %s", got.err, got.body)
+		}
+		if s := f.status(t, "model/a/m"); s.LastClass != fusebox.ClassStall {
+			t.Fatalf("a's last failure is of class %q", s.LastClass)
 		}
 	})
-	got := f.post(t, "/v1/chat/completions", streamedChat)
-	if got.err == nil || !strings.Contains(got.body, fmt.Sprintf("no next token within %v", tick)) {
-		t.Fatalf("%v: %s", got.err, got.body)
-	}
-	if s := f.status(t, "model/a/m"); s.LastClass != fusebox.ClassStall {
-		t.Fatalf("a's last failure is of class %q", s.LastClass)
-	}
 }
