@@ -37,7 +37,7 @@ import (
 var documents = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "examples/*/README.md"}
 
 // limit bounds what one document may take.
-const limit = 2 * time.Minute
+const limit = 5 * time.Minute
 
 var binaries string // the folder that holds the built fusebox
 
