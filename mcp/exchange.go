@@ -103,7 +103,7 @@ func (x *exchange) whole(resp *http.Response) (*http.Response, error) {
 		return x.respond(overdue(x.request.limit)), nil
 	}
 	x.settle(undecided("its response holds no answer"))
-	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, nil
 }
 

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -40,7 +40,7 @@ func (g *Guard) Handler(h HTTP) (http.Handler, error) {
 	transport.DisableCompression = true // bytes pass as they are
 	transport.MaxIdleConnsPerHost = 64
 	f.transport = transport
-	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, Transport: f, FlushInterval: -1, BufferPool: &buffers{},
+	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, Transport: f, FlushInterval: -1, BufferPool: &f.buffers,
 		ErrorHandler: f.unreachable, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug)}
 	return f, nil
 }
@@ -48,8 +48,9 @@ func (g *Guard) Handler(h HTTP) (http.Handler, error) {
 // connectTime is how long a connection may take.
 const connectTime = 5 * time.Second
 
-// front is the guard of a server over HTTP. It carries requests as a
-// RoundTripper within a reverse proxy, which knows all that is HTTP's.
+// front is the guard of a server over HTTP. It carries messages itself, see
+// relay, and all else as a RoundTripper within a reverse proxy, which knows all
+// that is HTTP's.
 type front struct {
 	g         *Guard
 	server    *url.URL
@@ -57,6 +58,7 @@ type front struct {
 	sessions  *sessions
 	old       oldStreams
 	proxy     *httputil.ReverseProxy
+	buffers   buffers
 	transport http.RoundTripper
 }
 
@@ -71,24 +73,29 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, status)
 		return
 	}
+	if r.Method == http.MethodPost {
+		f.post(w, r)
+		return
+	}
 	f.proxy.ServeHTTP(w, r)
 }
 
-// rewrite addresses a request to the server. On this machine it keeps the
-// client's Host, which the server may want to check.
-func (f *front) rewrite(p *httputil.ProxyRequest) {
-	p.Out.URL.Scheme, p.Out.URL.Host = f.server.Scheme, f.server.Host
-	if p.In.URL.Path == "/" || p.In.URL.Path == "" {
-		p.Out.URL.Path, p.Out.URL.RawPath = f.server.Path, f.server.RawPath
+func (f *front) rewrite(p *httputil.ProxyRequest) { f.address(p.Out) }
+
+// address addresses a client's request to the server. On this machine it keeps
+// the client's Host, which the server may want to check.
+func (f *front) address(r *http.Request) {
+	r.URL.Scheme, r.URL.Host = f.server.Scheme, f.server.Host
+	if r.URL.Path == "/" || r.URL.Path == "" {
+		r.URL.Path, r.URL.RawPath = f.server.Path, f.server.RawPath
 	}
-	if p.Out.URL.RawQuery == "" {
-		p.Out.URL.RawQuery = f.server.RawQuery
+	if r.URL.RawQuery == "" {
+		r.URL.RawQuery = f.server.RawQuery
 	}
-	p.Out.Host = f.server.Host
-	if isLoopback(f.server.Hostname()) {
-		p.Out.Host = p.In.Host
+	if !isLoopback(f.server.Hostname()) {
+		r.Host = f.server.Host
 	}
-	f.access.strip(p.Out.Header)
+	f.access.strip(r.Header)
 }
 
 // unreachable answers what the server is not there for.
@@ -100,13 +107,11 @@ func (f *front) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	http.Error(w, "the MCP server is not reached: "+fusebox.ErrorText(err), http.StatusBadGateway)
 }
 
-// RoundTrip carries one request to the server and its response back.
+// RoundTrip carries a request that is no message to the server, and its
+// response back.
 func (f *front) RoundTrip(r *http.Request) (*http.Response, error) {
 	id := r.Header.Get(sessionHeader)
-	switch r.Method {
-	case http.MethodPost:
-		return f.post(r, id)
-	case http.MethodGet:
+	if r.Method == http.MethodGet {
 		return f.listen(r, id)
 	}
 	resp, err := f.send(r)
@@ -150,22 +155,29 @@ func (f *front) listen(r *http.Request, session string) (*http.Response, error) 
 // maxBody bounds the requests that are read, in bytes; larger ones pass unread.
 const maxBody = 64 << 20
 
-// post carries a message of the client.
-func (f *front) post(r *http.Request, session string) (*http.Response, error) {
-	if r.Body == nil {
-		return f.send(r)
-	}
+// post carries what the client posts, a message as a rule.
+func (f *front) post(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
-		return nil, err
+		f.unreachable(w, r, err)
+		return
 	}
 	if len(body) > maxBody {
 		f.g.log.Warn("a request is not guarded: it is too large", "limit", maxBody)
 		r.Body = readCloser{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-		return f.send(r)
+		f.proxy.ServeHTTP(w, r)
+		return
 	}
-	r.Body.Close()
-	setBody(r, body)
+	resp, err := f.message(f.outgoing(r, body), body)
+	if err != nil {
+		f.unreachable(w, r, err)
+		return
+	}
+	f.relay(w, resp)
+}
+
+// message carries a message of the client.
+func (f *front) message(r *http.Request, body []byte) (*http.Response, error) {
 	m, ok := readMessage(body)
 	if !ok {
 		return f.send(r)
@@ -173,6 +185,7 @@ func (f *front) post(r *http.Request, session string) (*http.Response, error) {
 	if s := f.old.at(addressOf(r.URL)); s != nil {
 		return f.postOld(r, &m, s)
 	}
+	session := r.Header.Get(sessionHeader)
 	if m.isRequest() {
 		if c, ok := readCall(&m); ok && m.is(methodCall) {
 			return f.call(r, c, session)
@@ -183,16 +196,6 @@ func (f *front) post(r *http.Request, session string) (*http.Response, error) {
 		return respond(r, http.StatusAccepted, "", nil), nil
 	}
 	return f.send(r)
-}
-
-// setBody gives a request a body that can be sent again, which a connection
-// that has just been closed may need.
-func setBody(r *http.Request, body []byte) {
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	r.Body, _ = r.GetBody()
-	r.ContentLength = int64(len(body))
-	r.TransferEncoding = nil
-	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
 type readCloser struct {
@@ -242,6 +245,6 @@ func respond(r *http.Request, status int, contentType string, body []byte) *http
 
 // isStream reports whether a response is a stream of events.
 func isStream(resp *http.Response) bool {
-	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return err == nil && kind == eventStream
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), eventStream)
 }
