@@ -48,7 +48,19 @@ type failed struct {
 
 // deniedAnswer is the answer to a call that was refused.
 func deniedAnswer(id json.RawMessage, d *fusebox.Denial) []byte {
-	return callAnswer(id, d.Instruction(), metaDenied, d)
+	machine := encode(d)
+	return callAnswer(id, instructionOf(machine), metaDenied, json.RawMessage(machine))
+}
+
+// instructionOf is what a denial in JSON tells the caller to do. Writing that
+// is most of the work of an answer, so that it is done once for both its parts.
+func instructionOf(denial []byte) (words string) {
+	members(denial, func(key, value []byte) {
+		if string(key) == "instruction" {
+			words = text(value)
+		}
+	})
+	return words
 }
 
 // failedAnswer is the answer to a call whose server did not answer it.

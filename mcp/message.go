@@ -114,11 +114,27 @@ func callArguments(arguments, responses, state json.RawMessage) json.RawMessage 
 
 // text is the value of a JSON string; "" for anything else.
 func text(raw json.RawMessage) string {
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	if plain := raw[1 : len(raw)-1]; isPlain(plain) && raw[len(raw)-1] == '"' {
+		return string(plain)
+	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
 	return s
+}
+
+// isPlain reports whether a text is spelled in JSON as it is.
+func isPlain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // idKey is by what an id is known: two spellings of one id have the same key, 1
