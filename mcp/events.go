@@ -18,25 +18,27 @@ type events struct {
 
 	in        []byte // read, and not looked at yet
 	event     []byte // of the event that has begun, as it came
-	kind      string // its kind
+	address   bool   // its kind is "endpoint": its data is an address
 	data      []byte // its data
 	out       []byte // what may be passed on
 	resumable bool   // an id or a time to come back was given: the answer may come on another stream
 	newline   bool   // the last line ended with a bare CR: a LF now belongs to it
 	passed    bool   // the last event did
 	err       error
-	buffer    []byte
 }
 
 func newEvents(body io.ReadCloser, pass func(*message) bool, ended func(error, bool) []byte) *events {
-	return &events{body: body, pass: pass, ended: ended, buffer: make([]byte, 4<<10)}
+	return &events{body: body, pass: pass, ended: ended}
 }
 
 func (e *events) Close() error { return e.body.Close() }
 
 // Read returns what may be passed on, as soon as there is some.
 func (e *events) Read(p []byte) (int, error) {
-	if err := e.fill(); err != nil {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := e.fill(p); err != nil {
 		return 0, err
 	}
 	n := copy(p, e.out)
@@ -44,15 +46,15 @@ func (e *events) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads until something may be passed on. What there is then are whole
-// events, but for the last of a stream that ends within one.
-func (e *events) fill() error {
+// fill reads, by way of buffer, until something may be passed on. What there is
+// then are whole events, but for the last of a stream that ends within one.
+func (e *events) fill(buffer []byte) error {
 	for len(e.out) == 0 {
 		if e.err != nil {
 			return e.err
 		}
-		n, err := e.body.Read(e.buffer)
-		e.take(e.buffer[:n])
+		n, err := e.body.Read(buffer)
+		e.take(buffer[:n])
 		if err != nil {
 			e.finish(err)
 		}
@@ -86,8 +88,11 @@ func (e *events) take(chunk []byte) {
 			chunk = chunk[1:]
 		}
 	}
-	e.in = append(e.in, chunk...)
-	rest := e.in
+	rest := chunk
+	if len(e.in) > 0 {
+		e.in = append(e.in, chunk...)
+		rest = e.in
+	}
 	for {
 		end := bytes.IndexAny(rest, "\r\n")
 		if end < 0 {
@@ -135,7 +140,7 @@ func (e *events) line(line, raw []byte) {
 		}
 		e.data = append(e.data, value...)
 	case string(field) == "event":
-		e.kind = string(value)
+		e.address = string(value) == "endpoint"
 	case string(field) == "id", string(field) == "retry":
 		e.resumable = true
 	}
@@ -143,14 +148,18 @@ func (e *events) line(line, raw []byte) {
 
 // dispatch takes in an event that is complete.
 func (e *events) dispatch() {
-	if e.kind == "endpoint" && e.endpoint != nil {
+	if e.address && e.endpoint != nil {
 		e.endpoint(string(e.data))
 	}
 	m, ok := readMessage(e.data)
-	if e.passed = !ok || e.pass(&m); e.passed {
+	e.passed = !ok || e.pass(&m)
+	switch {
+	case e.passed && len(e.out) == 0:
+		e.out, e.event = e.event, e.out
+	case e.passed:
 		e.out = append(e.out, e.event...)
 	}
-	e.event, e.data, e.kind = e.event[:0], e.data[:0], ""
+	e.event, e.data, e.address = e.event[:0], e.data[:0], false
 }
 
 // event makes an event of a line of JSON.

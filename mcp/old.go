@@ -80,8 +80,9 @@ func (f *front) listenOld(r *http.Request, resp *http.Response) *http.Response {
 		}
 	}
 	go func() {
-		err := e.fill()
-		for ; err == nil; err = e.fill() {
+		buffer := make([]byte, 4<<10)
+		err := e.fill(buffer)
+		for ; err == nil; err = e.fill(buffer) {
 			if s.say(e.out) != nil {
 				break
 			}
