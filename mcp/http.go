@@ -210,9 +210,11 @@ func (f *front) call(r *http.Request, c toolCall, session string) (*http.Respons
 		return respond(r, http.StatusOK, "application/json", deniedAnswer(c.id, denial)), nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	x := &exchange{f: f, r: r.WithContext(ctx), client: r.Context(), cancel: cancel, session: session, table: newTable()}
+	x := &exchange{f: f, r: r.WithContext(ctx), client: r.Context(), cancel: cancel, session: session}
 	if session != "" {
 		x.table = f.sessions.table(session)
+	} else {
+		x.table = newTable()
 	}
 	x.request = &request{id: c.id, call: call, limit: f.g.deadline(c.tool), expired: x.expire}
 	x.r.Header.Set("Accept-Encoding", "identity") // it is to be read
@@ -237,8 +239,7 @@ func respond(r *http.Request, status int, contentType string, body []byte) *http
 		header.Set("Content-Type", contentType)
 	}
 	return &http.Response{
-		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		StatusCode: status, Request: r,
 		Header: header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
 	}
 }

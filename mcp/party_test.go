@@ -190,7 +190,7 @@ type options struct {
 }
 
 // newBox is a box whose guard never denies because of the clock.
-func newBox(t *testing.T, c fusebox.Config) *fusebox.Box {
+func newBox(t testing.TB, c fusebox.Config) *fusebox.Box {
 	t.Helper()
 	box, err := fusebox.New(c)
 	if err != nil {
@@ -201,7 +201,7 @@ func newBox(t *testing.T, c fusebox.Config) *fusebox.Box {
 }
 
 // newGuard is a guard of the server "s".
-func newGuard(t *testing.T, box *fusebox.Box, c mcp.Config) *mcp.Guard {
+func newGuard(t testing.TB, box *fusebox.Box, c mcp.Config) *mcp.Guard {
 	t.Helper()
 	c.Box = box
 	if c.Server == "" {
