@@ -117,7 +117,7 @@ func TestWhatACheckShows(t *testing.T) {
 				b.Key, b.KeyName = func() string { return "k" }, c.key
 			}
 			if c.behave == nil {
-				a.Close()
+				b.URL = gateway.Nobody(t)
 			} else if name == "it takes too long" {
 				b.Check.Timeout = pace
 			}

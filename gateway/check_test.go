@@ -23,12 +23,10 @@ func TestCheckAsksEveryBackendForItsModels(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL + "/v1"
 	}
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	backends := []Backend{
 		{Name: "well", URL: serve(200, `{"object":"list","data":[]}`), Dialect: OpenAI},
 		{Name: "sick", URL: serve(500, `{}`), Dialect: Anthropic},
-		{Name: "gone", URL: gone.URL + "/v1", Dialect: OpenAI},
+		{Name: "gone", URL: Nobody(t), Dialect: OpenAI},
 		{Name: "yours", URL: serve(401, `{"error":{"code":"invalid_api_key"}}`), Dialect: OpenAI, ClientKey: true},
 		{Name: "mine", URL: serve(401, `{"error":{"code":"invalid_api_key"}}`), Dialect: OpenAI, Key: func() string { return "k" }, KeyName: "MY_KEY"},
 	}
@@ -70,14 +68,12 @@ func TestCheckAsksEveryBackendForItsModels(t *testing.T) {
 
 // Checks that nobody makes any more hold nothing back.
 func TestNothingWaitsForChecksThatNobodyMakes(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	box, err := fusebox.New(fusebox.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer box.Close(context.Background())
-	g, err := New(Config{Box: box, Backends: []Backend{{Name: "a", URL: gone.URL, Dialect: OpenAI, Check: ActiveCheck{Every: time.Minute, Probe: true}}}})
+	g, err := New(Config{Box: box, Backends: []Backend{{Name: "a", URL: Nobody(t), Dialect: OpenAI, Check: ActiveCheck{Every: time.Minute, Probe: true}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -307,14 +306,8 @@ func TestScenario9_TheLastResortIsOneProbeACooldown(t *testing.T) {
 }
 
 func TestScenario10_ARefusedConnectionCountsLikeAnyFailure(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "http://" + listener.Addr().String() + "/v1"
-	listener.Close()
 	b := newUpstream(t, "b", chats("from b"))
-	f := newFront(t, trips(2, time.Hour), gateway.Config{Backends: []gateway.Backend{{Name: "a", URL: nobody, Dialect: gateway.OpenAI}, b.backend()}})
+	f := newFront(t, trips(2, time.Hour), gateway.Config{Backends: []gateway.Backend{{Name: "a", URL: gateway.Nobody(t), Dialect: gateway.OpenAI}, b.backend()}})
 	for range 3 {
 		f.post(t, "/v1/chat/completions", plainChat).wants(t, 200, "from b", "b", "degraded")
 	}
