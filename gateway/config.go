@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -143,6 +145,9 @@ func (c *Config) check() error {
 		if names[b.Name] {
 			bad("backend %q: there are two of this name", b.Name)
 		}
+		if leadsTo(b.URL, c.Listen) {
+			bad("backend %q: url: %s is this gateway's own address, so that requests would go round in a circle; give the provider's", b.Name, b.URL)
+		}
 		names[b.Name] = true
 	}
 	for _, r := range c.Routes {
@@ -154,6 +159,26 @@ func (c *Config) check() error {
 		bad("%w", err)
 	}
 	return errors.Join(errs...)
+}
+
+// leadsTo reports whether a URL's server is the one that listens at an address,
+// as far as can be told without asking for names.
+func leadsTo(address, listen string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" || port != cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]) {
+		return false
+	}
+	return u.Hostname() == host || isHere(u.Hostname()) && (host == "" || isHere(host))
+}
+
+// isHere reports whether a host's name or address stands for this machine.
+func isHere(host string) bool {
+	ip := net.ParseIP(host)
+	return isLoopback(host) || ip != nil && ip.IsUnspecified()
 }
 
 func (b *Backend) problems() (problems []string) {

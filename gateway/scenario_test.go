@@ -326,6 +326,26 @@ func TestScenario11_ARequestVisitsABackendOnce(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"a" stands there twice`) {
 		t.Fatalf("a route back to its start: %v", err)
 	}
+	for _, circle := range []struct {
+		url, listen string
+		refused     bool
+	}{
+		{"http://127.0.0.1:4040/v1", "127.0.0.1:4040", true},
+		{"http://localhost:4040/v1", "127.0.0.1:4040", true},
+		{"http://[::1]:4040/v1", ":4040", true},
+		{"http://127.0.0.1:4040/v1", "0.0.0.0:4040", true},
+		{"http://gateway.example.com/v1", "gateway.example.com:80", true},
+		{"http://127.0.0.1:4040/v1", "127.0.0.1:4050", false},
+		{"http://127.0.0.1/v1", "127.0.0.1:0", false},
+		{"http://10.0.0.7:4040/v1", "127.0.0.1:4040", false},
+		{"http://10.0.0.7:4040/v1", ":4040", false},
+	} {
+		b := gateway.Backend{Name: "a", URL: circle.url, Dialect: gateway.OpenAI}
+		_, err := gateway.New(gateway.Config{Box: box, Backends: []gateway.Backend{b}, Listen: circle.listen})
+		if refused := err != nil && strings.Contains(err.Error(), "own address"); refused != circle.refused {
+			t.Errorf("a backend at %s of a gateway at %s: %v", circle.url, circle.listen, err)
+		}
+	}
 }
 
 func TestScenario14_AWrongModelNameDisablesNothing(t *testing.T) {
