@@ -121,19 +121,16 @@ func (c *call) readBody() (err error) {
 // believed is how much of a declared length gets its memory before it is there.
 const believed = 1 << 20
 
-// readDeclared reads a body of n bytes. Its memory grows with what has come, so
-// that a length alone costs nothing.
+// readDeclared reads a body of n bytes. Memory for all of a long one is made when
+// its first part has come, so that a length alone costs nothing.
 func readDeclared(r io.Reader, n int64) ([]byte, error) {
-	body := make([]byte, min(n, believed))
-	for read := 0; ; {
-		if _, err := io.ReadFull(r, body[read:]); err != nil {
-			return nil, err
-		}
-		if read = len(body); int64(read) == n {
-			return body, nil
-		}
-		body = append(body, make([]byte, min(n-int64(read), int64(read)))...)
+	first := make([]byte, min(n, believed))
+	if _, err := io.ReadFull(r, first); err != nil || int64(len(first)) == n {
+		return first, err
 	}
+	body := make([]byte, n)
+	_, err := io.ReadFull(r, body[copy(body, first):])
+	return body, err
 }
 
 func tooLarge(limit int64) *refusal {
