@@ -22,6 +22,7 @@ var mistakes = []struct{ name, text, at, message string }{
 	{"wrong type: map", "gateway: 127.0.0.1:4040", "1:10", "want a map with the keys listen, token"},
 	{"wrong type: list", "circuits: {a: {trip: {streak: 3}}}", "1:22", "want a list of rules"},
 	{"wrong type: number in quotes", `quorum: "2"`, "1:9", "without quotes"},
+	{"worker that ends as a process's name", "worker: web:7", "1:9", "does not end in a colon and a number"},
 	{"wrong type: text", "worker: 12", "1:9", `put it in quotes: "12"`},
 	{"wrong type: boolean", "circuits: {a: {distinct: yes}}", "1:26", "want true or false"},
 	{"wrong type: percent", "circuits: {a: {cooldown: {jitter: 20%}}}", "1:35", "without quotes or %"},

@@ -64,6 +64,10 @@ func (d *decoder) worker(n *node, to *string) {
 		d.want(n, "a name of at most 64 bytes without spaces", "")
 		return
 	}
+	if fusebox.HostOf(*s) != *s {
+		d.want(n, "a name that does not end in a colon and a number", "a process adds its number so, and what stands before it is the host that a quorum counts: write "+shown(fusebox.HostOf(*s)))
+		return
+	}
 	*to = *s
 }
 
