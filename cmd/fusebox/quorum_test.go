@@ -18,7 +18,7 @@ func hostOf(t *testing.T, store, worker, more string) *place {
 func TestI17OneShotsOfABadHost(t *testing.T) {
 	t.Parallel()
 	store := "file://" + t.TempDir()
-	good, bad := hostOf(t, store, "good:1", "quorum: 2\n"), hostOf(t, store, "bad:2", "quorum: 2\n")
+	good, bad := hostOf(t, store, "good", "quorum: 2\n"), hostOf(t, store, "bad", "quorum: 2\n")
 	good.must("record", "--circuit", "tool/x", "--outcome", "success")
 	var said struct{ Phase, Host string }
 	for range 3 {
