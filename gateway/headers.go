@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/fusebox-go/fusebox/internal/hopbyhop"
 )
 
 // Headers of the gateway's own, on every answer to a model request.
@@ -19,16 +21,6 @@ const (
 	outcomeOK       = "ok"
 	outcomeDegraded = "degraded" // by another backend than the first choice, or with some missing
 )
-
-// isHopByHop reports whether a header belongs to one connection.
-func isHopByHop(name string) bool {
-	switch name {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
-}
 
 // isPrivate reports whether a header is the client's: it says who that is, to
 // whom it chose.
@@ -46,7 +38,7 @@ func (b *backend) forwarded(h http.Header, a *access) http.Header {
 	named := h["Connection"]
 	for name, values := range h {
 		switch {
-		case isHopByHop(name), isNamed(named, name), strings.HasPrefix(name, "Fusebox-"):
+		case hopbyhop.Is(name, named), strings.HasPrefix(name, "Fusebox-"):
 		case isPrivate(name) && !(b.ClientKey && name != "Cookie"):
 		case name == "Accept-Encoding", name == "Content-Length", name == "Expect": // of this connection
 		default:
@@ -90,7 +82,7 @@ func (b *backend) authorize(h http.Header) {
 func copyHeaders(to, from http.Header) {
 	named := from["Connection"]
 	for name, values := range from {
-		if isHopByHop(name) || isNamed(named, name) || strings.HasPrefix(name, "Fusebox-") || name == "Content-Length" {
+		if hopbyhop.Is(name, named) || strings.HasPrefix(name, "Fusebox-") || name == "Content-Length" {
 			continue
 		}
 		to[name] = values
@@ -114,16 +106,4 @@ func setLength(to, from http.Header, length int64) {
 func isEventStream(h http.Header) bool {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
-}
-
-// isNamed reports whether a Connection header lists name.
-func isNamed(connection []string, name string) bool {
-	for _, line := range connection {
-		for part := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(part), name) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/hopbyhop"
 )
 
 // outgoing is a client's message as the server is sent it.
@@ -38,7 +39,7 @@ func forwarded(h http.Header) http.Header {
 		case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto": // a client's word on where it comes from
 		case "Expect", "Content-Length": // of this connection: the body is here
 		default:
-			if !isHopByHop(name) && !isNamed(named, name) {
+			if !hopbyhop.Is(name, named) {
 				out[name] = values
 			}
 		}
@@ -49,35 +50,13 @@ func forwarded(h http.Header) http.Header {
 	return out
 }
 
-// isHopByHop reports whether a header belongs to one connection.
-func isHopByHop(name string) bool {
-	switch name {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
-}
-
-// isNamed reports whether a Connection header lists name.
-func isNamed(connection []string, name string) bool {
-	for _, line := range connection {
-		for part := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(part), name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // relay passes a response on: one whose length is known as a whole, any other
 // piece by piece as it comes. One that breaks breaks the client's connection, so
 // that it is not taken for whole.
 func (f *front) relay(w http.ResponseWriter, resp *http.Response) {
 	named := resp.Header["Connection"]
 	for name, values := range resp.Header {
-		if !isHopByHop(name) && !isNamed(named, name) {
+		if !hopbyhop.Is(name, named) {
 			w.Header()[name] = values
 		}
 	}
