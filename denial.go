@@ -45,6 +45,21 @@ func NewDenial(d DenialInfo) *Denial {
 		last: ShortText(d.LastError), run: d.Run, text: d.Instruction}
 }
 
+// Denial words the refusal of the named circuit by s at t, for those who decide
+// by a state. A slot for a probe that is free at t counts as just taken by
+// another.
+func (s *State) Denial(circuit string, t time.Time) *Denial {
+	d := s.Decide(t)
+	info := DenialInfo{Circuit: circuit, Reason: d.Reason, Failures: s.CountAt(t), LastError: s.LastError}
+	if d.Probe {
+		info.Reason = ReasonProbing
+	}
+	if d.RetryAfter > 0 {
+		info.Until = time.Now().Add(d.RetryAfter) // t may be of another clock, as a store's
+	}
+	return NewDenial(info)
+}
+
 // AsDenial returns the Denial in err's chain, or nil.
 func AsDenial(err error) *Denial {
 	d, _ := errors.AsType[*Denial](err)

@@ -211,7 +211,7 @@ func (b *backend) awaits(circuit *fusebox.Circuit, now time.Time) (*fusebox.Deni
 	silent := now.Sub(heard(&shown)) > b.Check.missed()
 	down := d.Reason == fusebox.ReasonHeld || !d.Go && d.Reason != fusebox.ReasonThrottled && !silent
 	if down && !checks.Observes() {
-		return denial(checks, &shown, now), nil
+		return shown.Denial(checks.Name(), now), nil
 	}
 	if b.Check.Probe && !silent && !circuit.Observes() {
 		if state := circuit.State(); probing(&state, now) {
@@ -241,17 +241,4 @@ func (b *backend) countWait(ctx context.Context, d *fusebox.Denial) {
 			p.Done(fusebox.Result{Outcome: fusebox.Canceled})
 		}
 	}
-}
-
-// denial words what a circuit that lets no ordinary call through says.
-func denial(circuit *fusebox.Circuit, state *fusebox.State, now time.Time) *fusebox.Denial {
-	d := state.Decide(now)
-	info := fusebox.DenialInfo{Circuit: circuit.Name(), Reason: d.Reason, Failures: state.CountAt(now), LastError: state.LastError}
-	if d.Probe {
-		info.Reason = fusebox.ReasonProbing
-	}
-	if d.RetryAfter > 0 {
-		info.Until = now.Add(d.RetryAfter)
-	}
-	return fusebox.NewDenial(info)
 }

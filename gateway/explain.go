@@ -96,7 +96,7 @@ func (b *backend) choice(model string, now time.Time) (Choice, error) {
 		state := one.State()
 		d := state.Decide(now)
 		if c.Probe = c.Probe || d.Probe; !d.Go && !d.Probe {
-			c.Denial = denial(one, &state, now)
+			c.Denial = state.Denial(one.Name(), now)
 		}
 	}
 	if c.Denial != nil {

@@ -97,7 +97,7 @@ func (p *Picker) look(ctx context.Context, names []string) (choices, unread []Ch
 		}
 		c := Choice{Name: name, Guard: g, Status: s.StatusAt(canonical, s.Clock())}
 		if d := s.Decide(s.Clock()); !d.Go && !d.Probe && !g.observes(&s) {
-			c.Denial = Denial(canonical, &s)
+			c.Denial = s.Denial(canonical, s.Clock())
 		}
 		choices = append(choices, c)
 	}
@@ -134,7 +134,7 @@ func (p *Picker) take(ctx context.Context, c *Choice) (err error) {
 	case d.Go, c.Guard.observes(&s), d.Probe && p.Peek:
 		return nil
 	case !d.Probe:
-		return Denial(c.Guard.Circuit, &s)
+		return s.Denial(c.Guard.Circuit, s.Clock())
 	}
 	if p.Lease > 0 {
 		c.Ticket.until = s.Clock().Add(p.Lease)
@@ -144,7 +144,7 @@ func (p *Picker) take(ctx context.Context, c *Choice) (err error) {
 		return err
 	}
 	if !c.Ticket.Probe() {
-		return Denial(c.Guard.Circuit, &after)
+		return after.Denial(c.Guard.Circuit, after.Clock())
 	}
 	c.Ticket.version = after.Version
 	return nil

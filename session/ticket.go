@@ -114,27 +114,13 @@ func (g *Guard) observes(s *fusebox.State) bool { return g.Observe || s.Policy.O
 
 // refused records a refusal and returns it.
 func (g *Guard) refused(ctx context.Context, s *fusebox.State, d fusebox.Decision) error {
-	denial := Denial(g.Circuit, s)
+	denial := s.Denial(g.Circuit, s.Clock())
 	e := fusebox.Event{Kind: fusebox.KindDenied, At: s.Clock(), Reason: denial.Reason(), Observed: g.observes(s)}
 	_, err := g.apply(ctx, e)
 	if g.observes(s) {
 		return err
 	}
 	return denial
-}
-
-// Denial words the refusal of a circuit in state s.
-func Denial(circuit string, s *fusebox.State) *fusebox.Denial {
-	now := s.Clock()
-	d := s.Decide(now)
-	info := fusebox.DenialInfo{Circuit: circuit, Reason: d.Reason, Failures: s.CountAt(now), LastError: s.LastError}
-	if d.Probe { // somebody took the slot this very moment
-		info.Reason = fusebox.ReasonProbing
-	}
-	if d.RetryAfter > 0 {
-		info.Until = time.Now().Add(d.RetryAfter)
-	}
-	return fusebox.NewDenial(info)
 }
 
 // probe asks the store for a probe's slot; t.lease says whether it was given.
